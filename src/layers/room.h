@@ -1,0 +1,74 @@
+// The storage engine: immutable layers below, one writable upper per sandbox above.
+//
+// Everything lives in a pool directory. The pool is btrfs: either the data directory already is,
+// or a sparse loop file in it is formatted and mounted (in this process's private mount namespace,
+// so nothing shows on the host and nothing is left when the last user is gone). Where the kernel
+// has no btrfs, uppers are plain directories and snapshots are reflink copies, else plain copies;
+// `backend()` says which. Ids on disk are the sandbox's own (0..65535): nothing is ever chowned.
+// All calls block and are thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace atoll::layers {
+
+enum class Backend : std::uint8_t { kBtrfs, kReflink, kCopy };
+std::string_view backend_name(Backend backend);
+
+struct PoolOptions {
+  std::string directory;                       // <data-dir>/pool; created when missing
+  std::uint64_t loop_bytes = 0;                // size of a new loop pool; 0: most of the free space
+  bool allow_btrfs = true;                     // tests switch it off to exercise the fallbacks
+};
+
+struct PoolStatus {
+  Backend backend = Backend::kCopy;
+  bool quota = false;  // per-sandbox disk limits are enforced
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+
+struct UpperUsage {
+  std::uint64_t used_bytes = 0;
+  std::uint64_t limit_bytes = 0;  // 0: none
+};
+
+class Pool {
+ public:
+  virtual ~Pool() = default;
+  virtual Result<PoolStatus> status() = 0;
+
+  // Layers. An id is [a-z0-9._-]{1,128}. A layer appears whole or not at all: it is filled under a
+  // temporary name and renamed. `fill` gets an empty directory to put the tree into.
+  virtual Result<> add_layer(const std::string& id,
+                             const std::function<Result<>(const std::string& directory)>& fill) = 0;
+  virtual bool has_layer(const std::string& id) = 0;
+  virtual std::string layer_path(const std::string& id) = 0;  // absolute
+  virtual Result<> remove_layer(const std::string& id) = 0;
+  virtual Result<std::vector<std::string>> list_layers() = 0;
+
+  // Uppers. `create_upper` gives a directory that holds empty "upper" and "work" (0755, root).
+  virtual Result<std::string> create_upper(const std::string& id, std::uint64_t limit_bytes) = 0;
+  virtual bool has_upper(const std::string& id) = 0;
+  virtual std::string upper_path(const std::string& id) = 0;
+  virtual Result<> set_upper_limit(const std::string& id, std::uint64_t limit_bytes) = 0;
+  virtual Result<UpperUsage> upper_usage(const std::string& id) = 0;
+  virtual Result<> remove_upper(const std::string& id) = 0;  // idempotent, returns quickly
+  virtual Result<std::vector<std::string>> list_uppers() = 0;
+
+  // Removes half-made layers and uppers that a killed process left, and finishes deletions.
+  // Says what it did. Called once at start, before anything else uses the pool.
+  virtual Result<std::vector<std::string>> collect() = 0;
+  // Makes everything durable, unmounts, detaches the loop device. REQUIRES: no sandbox runs.
+  virtual Result<> close() = 0;
+};
+
+Result<std::unique_ptr<Pool>> open_pool(const PoolOptions& options);
+
+}  // namespace atoll::layers

@@ -1,0 +1,105 @@
+// The isolation interface: one cell is one running sandbox computer.
+//
+// A Runtime turns a CellSpec (a root filesystem, limits, an identity) into a running guest agent,
+// and gives back a CellRecord, plain data that is enough to find the cell again after this process
+// died. It knows nothing of templates, tenants or the API. All calls block; they are safe to call
+// from several threads for different cells. Only code in runtime/ knows which backend it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace atoll::runtime {
+
+// What a backend can promise; the API shows it as it is.
+struct Capabilities {
+  std::string name;                // "namespaces"
+  bool kernel_boundary = false;    // an own kernel between sandbox and host
+  bool memory_snapshot = false;
+  bool live_fork = false;
+  bool freeze = false;
+  bool memory_limit = false;
+  bool cpu_limit = false;
+  bool process_limit = false;
+  bool landlock = false;
+};
+
+struct Limits {
+  std::uint64_t memory_bytes = 0;  // 0: none
+  std::uint32_t cpu_millis = 0;    // thousandths of a core; 0: none
+  std::uint32_t process_count = 0; // 0: none
+};
+
+struct CellSpec {
+  std::string id;                       // [a-z0-9-]{1,63}
+  std::string hostname;                 // DNS label
+  std::vector<std::string> lower_dirs;  // absolute host paths, topmost layer first, 1..64
+  std::string upper_dir;                // absolute host path; holds "upper" and "work"
+  std::uint32_t uid_base = 0;           // host id of the sandbox's uid/gid 0; 65536 ids follow
+  Limits limits;
+  int guest_listen_fd = -1;             // a listening unix socket; the guest gets it as fd 3
+};
+
+// Enough to find a cell again. `start_time` guards against pid reuse.
+struct CellRecord {
+  std::string id;
+  std::int32_t pid = 0;          // host pid of the guest (PID 1 inside)
+  std::uint64_t start_time = 0;  // field 22 of /proc/<pid>/stat
+};
+
+struct Cell {
+  CellRecord record;
+  Fd pidfd;  // readable when the cell is dead
+};
+
+struct Usage {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cpu_nanoseconds = 0;
+  std::uint32_t process_count = 0;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual const Capabilities& capabilities() const = 0;
+  // On success the guest has been exec'ed: its socket accepts (or will, nothing else can fail).
+  // On failure nothing of the cell is left.
+  virtual Result<Cell> create(const CellSpec& spec) = 0;
+  // Finds a cell that an earlier process created. kNotFound when it no longer runs.
+  virtual Result<Cell> adopt(const CellRecord& record) = 0;
+  // Kills every process of the cell, waits for them, removes its cgroups. Idempotent; also
+  // cleans up what a half-done create of a killed process left.
+  virtual Result<> destroy(const CellRecord& record) = 0;
+  virtual Result<> set_limits(const std::string& id, const Limits& limits) = 0;
+  virtual Result<Usage> usage(const std::string& id) = 0;
+  virtual Result<> freeze(const std::string& id) = 0;
+  virtual Result<> thaw(const std::string& id) = 0;
+  // Ids of all cells of this instance that have kernel objects (cgroups), alive or not.
+  virtual Result<std::vector<std::string>> list() = 0;
+  // Removes the instance's own kernel objects. REQUIRES: no cell is left.
+  virtual Result<> close() = 0;
+};
+
+struct NamespacesOptions {
+  std::string instance;      // [a-z0-9]{1,16}: names this installation's cgroups on the host
+  std::string guest_binary;  // path of the static guest executable
+  std::string stage_dir;     // an empty directory of ours; mount points inside private namespaces
+};
+Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions& options);
+
+// Host checks for `atoll doctor` and for errors that say what to change.
+struct HostCheck {
+  enum class Verdict : std::uint8_t { kOk, kDegraded, kMissing };
+  std::string name;     // "user namespaces"
+  Verdict verdict = Verdict::kOk;
+  std::string finding;  // what was seen
+  std::string advice;   // how to fix it, empty when fine
+};
+std::vector<HostCheck> check_host();
+
+}  // namespace atoll::runtime
