@@ -32,7 +32,7 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wthread-safety -fno-stric
                     # Designated initialisers that leave members at their defaults are our idiom.
                     -Wno-missing-designated-field-initializers -Wno-missing-field-initializers
                     # TRY and LOG take an optional list.
-                    -Wno-gnu-zero-variadic-macro-arguments -Wno-variadic-macro-arguments-omitted)
+                    -Wno-gnu-zero-variadic-macro-arguments)
 if(ATOLL_WERROR)
   add_compile_options(-Werror)
 endif()

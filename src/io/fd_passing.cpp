@@ -1,0 +1,70 @@
+#include "io/fd_passing.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace atoll::io {
+
+Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds) {
+  CHECK(fds.size() <= kMaxPassedFds && !bytes.empty());
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  }
+  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) {
+      return fail_errno("sending a message");
+    }
+  }
+  return {};
+}
+
+Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
+  Datagram datagram;
+  datagram.bytes.resize(max_bytes);
+  iovec part{datagram.bytes.data(), max_bytes};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t got = 0;
+  while ((got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno != EINTR) {
+      return fail_errno("receiving a message");
+    }
+  }
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+        datagram.fds.emplace_back(fd);
+      }
+    }
+  }
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return fail(Code::kInvalidArgument, "message is too large", "malformed");
+  }
+  datagram.bytes.resize(static_cast<std::size_t>(got));
+  return datagram;
+}
+
+}  // namespace atoll::io

@@ -1,0 +1,24 @@
+// One datagram with descriptors over a SOCK_SEQPACKET unix socket.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace atoll::io {
+
+inline constexpr std::size_t kMaxPassedFds = 8;
+
+struct Datagram {
+  std::string bytes;      // empty: the peer closed
+  std::vector<Fd> fds;    // close-on-exec
+};
+
+// Sends in one message. On a non-blocking socket that is full: kUnavailable with reason EAGAIN.
+Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds = {});
+// Receives one message of at most `max_bytes`; a longer one is an error. Blocks if the socket does.
+Result<Datagram> receive_datagram(int socket, std::size_t max_bytes);
+
+}  // namespace atoll::io
