@@ -1,6 +1,6 @@
 #include "base/bytes.h"
 
-namespace atoll {
+namespace atl {
 namespace {
 
 template <class Integer>
@@ -108,4 +108,4 @@ Result<> ByteReader::finish() const {
   return {};
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace atoll {
+namespace atl {
 
 class ByteWriter {
  public:
@@ -61,4 +61,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace atoll
+}  // namespace atl

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace atoll {
+namespace atl {
 
 void CancelHook::hook(CancelState& state) {
   CHECK(state_ == nullptr);
@@ -52,4 +52,4 @@ void CancelState::cancel() {
   }
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -6,7 +6,7 @@
 // a parent cancels its children. Loop thread only.
 #pragma once
 
-namespace atoll {
+namespace atl {
 
 class CancelState;
 
@@ -46,4 +46,4 @@ class CancelState final : private CancelHook {
   CancelHook* first_ = nullptr;
 };
 
-}  // namespace atoll
+}  // namespace atl

@@ -2,7 +2,7 @@
 
 #include "base/strings.h"
 
-namespace atoll {
+namespace atl {
 
 std::string format_unix_millis(UnixMillis time) {
   std::int64_t seconds = time / 1000;
@@ -16,4 +16,4 @@ std::string format_unix_millis(UnixMillis time) {
   return text.erase(text.size() - 7, 6);
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace atoll {
+namespace atl {
 
 // Milliseconds since the epoch, UTC: how times are stored and compared.
 using UnixMillis = std::int64_t;
@@ -37,4 +37,4 @@ class FakeWallClock final : public WallClock {
 
 std::string format_unix_millis(UnixMillis time);  // RFC 3339 with milliseconds, UTC
 
-}  // namespace atoll
+}  // namespace atl

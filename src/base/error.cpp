@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace atoll {
+namespace atl {
 namespace {
 
 struct CodeRow {
@@ -119,4 +119,4 @@ void check_failed(const char* condition, const char* file, int line) {
   std::abort();
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -4,6 +4,8 @@
 // codes (the same table Connect and gRPC use), a message written for the person who has to act
 // on it, and optional notes added once per room border on the way up. One table in error.cpp maps
 // a code to its name, its HTTP status and its CLI exit code; nothing else may invent a mapping.
+//
+// The namespace is `atl`, because the C library already has a function called atoll().
 #pragma once
 
 #include <cstdint>
@@ -12,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace atoll {
+namespace atl {
 
 enum class Code : std::uint8_t {
   kCancelled = 1,
@@ -71,7 +73,7 @@ inline std::unexpected<Error> fail_errno(std::string_view what) {
 // A broken invariant of ours: print and abort. Stays on in release builds.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
-}  // namespace atoll
+}  // namespace atl
 
 #define ATOLL_CONCAT_INNER(a, b) a##b
 #define ATOLL_CONCAT(a, b) ATOLL_CONCAT_INNER(a, b)
@@ -79,14 +81,14 @@ inline std::unexpected<Error> fail_errno(std::string_view what) {
 #define ATOLL_TRY_IMPL(returning, tmp, decl, expr) \
   auto tmp = (expr);                               \
   if (!tmp) [[unlikely]]                           \
-    returning ::atoll::fail(std::move(tmp).error()); \
+    returning ::atl::fail(std::move(tmp).error()); \
   decl = *std::move(tmp)
 
 #define ATOLL_TRY_DO_IMPL(returning, tmp, expr) \
   do {                                          \
     auto tmp = (expr);                          \
     if (!tmp) [[unlikely]]                      \
-      returning ::atoll::fail(std::move(tmp).error()); \
+      returning ::atl::fail(std::move(tmp).error()); \
   } while (false)
 
 // TRY(auto x, f());  TRY_DO(g());  and the same inside coroutines with CO_.
@@ -98,5 +100,5 @@ inline std::unexpected<Error> fail_errno(std::string_view what) {
 #define CHECK(condition)                                         \
   do {                                                           \
     if (!(condition)) [[unlikely]]                               \
-      ::atoll::check_failed(#condition, __FILE__, __LINE__);     \
+      ::atl::check_failed(#condition, __FILE__, __LINE__);     \
   } while (false)

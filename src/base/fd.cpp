@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
-namespace atoll {
+namespace atl {
 
 void Fd::reset() {
   if (fd_ >= 0) {
@@ -121,4 +121,4 @@ Result<> set_nonblocking(int fd, bool on) {
   return {};
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace atoll {
+namespace atl {
 
 class Fd {
  public:
@@ -56,4 +56,4 @@ Result<> replace_file(const std::string& path, std::string_view content, Replace
 Result<> write_all(int fd, std::string_view content);
 Result<> set_nonblocking(int fd, bool on);
 
-}  // namespace atoll
+}  // namespace atl

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace atoll {
+namespace atl {
 namespace {
 
 namespace bj = boost::json;
@@ -214,4 +214,4 @@ std::string Json::dump_pretty() const {
   return out;
 }
 
-}  // namespace atoll
+}  // namespace atl

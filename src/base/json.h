@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace atoll {
+namespace atl {
 
 class Json {
  public:
@@ -67,4 +67,4 @@ class Json {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> value_;
 };
 
-}  // namespace atoll
+}  // namespace atl

@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 
-namespace atoll {
+namespace atl {
 namespace {
 
 struct LogSettings {
@@ -114,4 +114,4 @@ void log_write(LogLevel level, std::string_view message, std::initializer_list<L
   [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-}  // namespace atoll
+}  // namespace atl

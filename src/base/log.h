@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-namespace atoll {
+namespace atl {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarn, kError };
 enum class LogFormat : std::uint8_t { kJson, kText };
@@ -58,9 +58,9 @@ struct LogField {
 void log_configure(LogLevel least, LogFormat format, std::string_view process_name);
 void log_write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
 
-}  // namespace atoll
+}  // namespace atl
 
-#define LOG_DEBUG(message, ...) ::atoll::log_write(::atoll::LogLevel::kDebug, message, {__VA_ARGS__})
-#define LOG_INFO(message, ...) ::atoll::log_write(::atoll::LogLevel::kInfo, message, {__VA_ARGS__})
-#define LOG_WARN(message, ...) ::atoll::log_write(::atoll::LogLevel::kWarn, message, {__VA_ARGS__})
-#define LOG_ERROR(message, ...) ::atoll::log_write(::atoll::LogLevel::kError, message, {__VA_ARGS__})
+#define LOG_DEBUG(message, ...) ::atl::log_write(::atl::LogLevel::kDebug, message, {__VA_ARGS__})
+#define LOG_INFO(message, ...) ::atl::log_write(::atl::LogLevel::kInfo, message, {__VA_ARGS__})
+#define LOG_WARN(message, ...) ::atl::log_write(::atl::LogLevel::kWarn, message, {__VA_ARGS__})
+#define LOG_ERROR(message, ...) ::atl::log_write(::atl::LogLevel::kError, message, {__VA_ARGS__})

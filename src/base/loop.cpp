@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace atoll {
+namespace atl {
 
 Loop::TimerId ManualLoop::start_timer(Instant when, Callback callback) {
   const TimerId id = next_id_++;
@@ -40,4 +40,4 @@ void ManualLoop::advance(Duration duration) {
   now_ = end;
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-namespace atoll {
+namespace atl {
 
 using Duration = std::chrono::nanoseconds;
 using Instant = std::chrono::time_point<std::chrono::steady_clock, Duration>;
@@ -48,4 +48,4 @@ class ManualLoop final : public Loop {
   std::map<std::pair<Instant, TimerId>, Callback> timers_;
 };
 
-}  // namespace atoll
+}  // namespace atl

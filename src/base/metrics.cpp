@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 
-namespace atoll {
+namespace atl {
 namespace {
 
 std::string number(double value) {
@@ -111,4 +111,4 @@ std::string Metrics::render() const {
   return out;
 }
 
-}  // namespace atoll
+}  // namespace atl

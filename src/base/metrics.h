@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace atoll {
+namespace atl {
 
 class Counter {
  public:
@@ -78,4 +78,4 @@ class Metrics {
   std::vector<std::unique_ptr<Family>> families_;
 };
 
-}  // namespace atoll
+}  // namespace atl

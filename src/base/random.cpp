@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 
-namespace atoll {
+namespace atl {
 
 std::string random_bytes(std::size_t count) {
   std::string bytes(count, '\0');
@@ -47,4 +47,4 @@ bool equal_constant_time(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace atoll
+}  // namespace atl

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace atoll {
+namespace atl {
 
 std::string random_bytes(std::size_t count);      // from the kernel; aborts if it cannot
 std::string random_hex(std::size_t digits);       // lowercase
@@ -12,4 +12,4 @@ std::string random_label(std::size_t characters); // [a-z0-9], first one a lette
 std::string sha256(std::string_view bytes);       // 32 raw bytes
 bool equal_constant_time(std::string_view a, std::string_view b);
 
-}  // namespace atoll
+}  // namespace atl

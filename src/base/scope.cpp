@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-namespace atoll {
+namespace atl {
 
 // The coroutine that owns a spawned task; it destroys itself when the task is done.
 struct Scope::Driver {
@@ -88,4 +88,4 @@ DeadlineTimer::~DeadlineTimer() {
 }
 
 }  // namespace detail
-}  // namespace atoll
+}  // namespace atl

@@ -10,7 +10,7 @@
 
 #include "base/task.h"
 
-namespace atoll {
+namespace atl {
 
 class Scope {
  public:
@@ -83,4 +83,4 @@ Task<T> shielded(Task<T> task) {
   co_return co_await std::move(task).under(inner);
 }
 
-}  // namespace atoll
+}  // namespace atl

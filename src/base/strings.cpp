@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstdio>
 
-namespace atoll {
+namespace atl {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
@@ -275,4 +275,4 @@ std::string format_quantity(std::uint64_t bytes) {
   return concat(bytes, kSuffixes[unit]);
 }
 
-}  // namespace atoll
+}  // namespace atl

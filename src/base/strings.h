@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace atoll {
+namespace atl {
 
 // concat("a", 1, string) -> "a1..."; integers in decimal.
 inline void append_piece(std::string& out, std::string_view piece) { out += piece; }
@@ -52,4 +52,4 @@ std::optional<std::uint64_t> parse_quantity(std::string_view text);
 // 1536 MiB -> "1536Mi"; exact, largest binary unit that divides it.
 std::string format_quantity(std::uint64_t bytes);
 
-}  // namespace atoll
+}  // namespace atl

@@ -1,6 +1,6 @@
 #include "base/task.h"
 
-namespace atoll {
+namespace atl {
 
 bool Leaf::suspend(std::coroutine_handle<> self, TaskContext& context) {
   if (context.cancel->cancelled()) {
@@ -69,4 +69,4 @@ void Event::set() {
   }
 }
 
-}  // namespace atoll
+}  // namespace atl

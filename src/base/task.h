@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/loop.h"
 
-namespace atoll {
+namespace atl {
 
 // What a running task knows about where it runs.
 struct TaskContext {
@@ -202,4 +202,4 @@ class Event {
   Wait* first_ = nullptr;
 };
 
-}  // namespace atoll
+}  // namespace atl

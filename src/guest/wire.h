@@ -42,7 +42,7 @@
 
 #include "base/error.h"
 
-namespace atoll::guest {
+namespace atl::guest {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
@@ -254,4 +254,4 @@ Result<std::string> decode_id(std::string_view payload);
 Result<std::uint32_t> decode_number(std::string_view payload);
 Result<Output> decode_output(std::string_view payload);
 
-}  // namespace atoll::guest
+}  // namespace atl::guest

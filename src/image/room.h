@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace atoll::image {
+namespace atl::image {
 
 // One line of progress for a person: "installing packages", fraction 0..1 or negative if unknown.
 using Progress = std::function<void(std::string_view step, double fraction)>;
@@ -30,4 +30,4 @@ Result<> unpack(const std::string& archive, const std::string& directory, const 
 // $ATOLL_CACHE_DIR, else /var/cache/atoll.
 std::string default_cache_dir();
 
-}  // namespace atoll::image
+}  // namespace atl::image

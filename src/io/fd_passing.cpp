@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace atoll::io {
+namespace atl::io {
 
 Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds) {
   CHECK(fds.size() <= kMaxPassedFds && !bytes.empty());
@@ -67,4 +67,4 @@ Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
   return datagram;
 }
 
-}  // namespace atoll::io
+}  // namespace atl::io

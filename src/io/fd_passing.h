@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-namespace atoll::io {
+namespace atl::io {
 
 inline constexpr std::size_t kMaxPassedFds = 8;
 
@@ -21,4 +21,4 @@ Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int
 // Receives one message of at most `max_bytes`; a longer one is an error. Blocks if the socket does.
 Result<Datagram> receive_datagram(int socket, std::size_t max_bytes);
 
-}  // namespace atoll::io
+}  // namespace atl::io

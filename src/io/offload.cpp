@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-namespace atoll::io {
+namespace atl::io {
 
 OffloadPool::OffloadPool(const char* name, std::size_t threads, std::size_t max_queued)
     : max_queued_(max_queued) {
@@ -56,4 +56,4 @@ void OffloadPool::Work::start(TaskContext& context) {
   }
 }
 
-}  // namespace atoll::io
+}  // namespace atl::io

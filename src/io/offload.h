@@ -16,7 +16,7 @@
 #include "base/scope.h"
 #include "base/task.h"
 
-namespace atoll::io {
+namespace atl::io {
 
 class OffloadPool {
  public:
@@ -63,4 +63,4 @@ class OffloadPool {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace atoll::io
+}  // namespace atl::io

@@ -6,7 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <unordered_map>
 
-namespace atoll::io {
+namespace atl::io {
 
 namespace asio = boost::asio;
 
@@ -113,4 +113,4 @@ void FdWatch::Wait::start(TaskContext&) {
 
 void FdWatch::Wait::stop() { watch_.impl_->armed[static_cast<int>(direction_)]->waiter = nullptr; }
 
-}  // namespace atoll::io
+}  // namespace atl::io

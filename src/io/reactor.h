@@ -12,7 +12,7 @@
 #include "base/scope.h"
 #include "base/task.h"
 
-namespace atoll::io {
+namespace atl::io {
 
 class Reactor final : public Loop {
  public:
@@ -84,4 +84,4 @@ class FdWatch {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace atoll::io
+}  // namespace atl::io

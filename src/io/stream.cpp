@@ -17,7 +17,7 @@
 
 #include "base/strings.h"
 
-namespace atoll::io {
+namespace atl::io {
 namespace {
 
 struct SocketAddress {
@@ -249,4 +249,4 @@ Task<int> SignalWatch::next() {
   }
 }
 
-}  // namespace atoll::io
+}  // namespace atl::io

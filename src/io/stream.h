@@ -15,7 +15,7 @@
 #include "base/task.h"
 #include "io/reactor.h"
 
-namespace atoll::io {
+namespace atl::io {
 
 class Stream {
  public:
@@ -81,4 +81,4 @@ class SignalWatch {
   FdWatch watch_;
 };
 
-}  // namespace atoll::io
+}  // namespace atl::io

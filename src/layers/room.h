@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-namespace atoll::layers {
+namespace atl::layers {
 
 enum class Backend : std::uint8_t { kBtrfs, kReflink, kCopy };
 std::string_view backend_name(Backend backend);
@@ -71,4 +71,4 @@ class Pool {
 
 Result<std::unique_ptr<Pool>> open_pool(const PoolOptions& options);
 
-}  // namespace atoll::layers
+}  // namespace atl::layers

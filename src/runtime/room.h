@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 
-namespace atoll::runtime {
+namespace atl::runtime {
 
 // What a backend can promise; the API shows it as it is.
 struct Capabilities {
@@ -102,4 +102,4 @@ struct HostCheck {
 };
 std::vector<HostCheck> check_host();
 
-}  // namespace atoll::runtime
+}  // namespace atl::runtime
