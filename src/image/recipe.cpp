@@ -1,0 +1,91 @@
+#include "image/recipe.h"
+
+#include <openssl/sha.h>
+#include <sys/utsname.h>
+
+#include "base/bytes.h"
+#include "base/strings.h"
+
+namespace atl::image {
+namespace {
+
+// Raise when the code changes what a build yields (users, archive format) without the data below
+// changing.
+constexpr std::uint32_t kBuilderRevision = 1;
+
+std::string architecture() {
+  utsname names{};
+  ::uname(&names);
+  return names.machine;
+}
+
+std::vector<RecipeFile> default_files() {
+  return {
+      {.path = "etc/hostname", .content = "sandbox\n"},
+      {.path = "etc/hosts",
+       .content = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"},
+      // Empty: whoever runs the tree decides on names. An empty file makes lookups fail at once.
+      {.path = "etc/resolv.conf", .content = ""},
+      // Empty asks for one at first boot; two sandboxes never share one.
+      {.path = "etc/machine-id", .content = ""},
+      {.path = "etc/default/locale", .content = "LANG=C.UTF-8\n"},
+      {.path = "etc/sudoers.d/user", .content = "user ALL=(ALL:ALL) NOPASSWD:ALL\n", .mode = 0440},
+      // A sandbox is thrown away: pip may write where apt does.
+      {.path = "etc/pip.conf",
+       .content = "[global]\nbreak-system-packages = true\ndisable-pip-version-check = true\n"
+                  "root-user-action = ignore\n"},
+      {.path = "etc/npmrc", .content = "update-notifier=false\nfund=false\naudit=false\n"},
+      // There is no init: a package must not try to start its service.
+      {.path = "usr/sbin/policy-rc.d", .content = "#!/bin/sh\nexit 101\n", .mode = 0755},
+  };
+}
+
+}  // namespace
+
+Recipe default_recipe() {
+  return Recipe{
+      .name = "default",
+      .suite = "bookworm",
+      // libnss-myhostname: sudo resolves the host name, whatever the sandbox is called.
+      .packages = {"bash", "ca-certificates", "curl", "git", "iproute2", "less",
+                   "libnss-myhostname", "nodejs", "npm", "procps", "python-is-python3", "python3",
+                   "python3-pip", "python3-venv", "sudo", "unzip", "xz-utils"},
+      .dpkg_options = {"path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright",
+                       "path-exclude=/usr/share/info/*", "path-exclude=/usr/share/lintian/*",
+                       "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/man/*",
+                       "path-exclude=/usr/share/nodejs/*.js.map",
+                       "path-exclude=/usr/share/nodejs/*.md", "force-unsafe-io"},
+      .files = default_files(),
+      // Whoever runs the tree mounts its own /dev; device nodes have no place in a layer.
+      .emptied_directories = {"dev", "tmp", "var/cache/ldconfig", "var/tmp"},
+      .removed_files = {"etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/subuid-",
+                        "etc/subgid-", "etc/.pwd.lock", "var/cache/debconf/config.dat-old",
+                        "var/cache/debconf/templates.dat-old", "var/lib/dbus/machine-id",
+                        "var/lib/dpkg/status-old"},
+  };
+}
+
+Result<Recipe> find_recipe(std::string_view name) {
+  if (name == "default" || name == "base") {
+    return default_recipe();
+  }
+  return fail(Code::kNotFound, concat("there is no builtin template \"", name, "\""));
+}
+
+std::string recipe_version(const Recipe& recipe) {
+  ByteWriter writer;
+  writer.u32(kBuilderRevision).string(architecture());
+  writer.string(recipe.name).string(recipe.suite);
+  writer.strings(recipe.packages).strings(recipe.dpkg_options);
+  writer.u32(static_cast<std::uint32_t>(recipe.files.size()));
+  for (const RecipeFile& file : recipe.files) {
+    writer.string(file.path).string(file.content).u32(file.mode);
+  }
+  writer.strings(recipe.emptied_directories).strings(recipe.removed_files);
+  const std::string& bytes = writer.bytes();
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  ::SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  return hex({reinterpret_cast<const char*>(digest), 6});
+}
+
+}  // namespace atl::image
