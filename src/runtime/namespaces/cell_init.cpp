@@ -1,0 +1,308 @@
+// The child's half of create, as a table of steps that run in order.
+//
+// It begins with the host root's user id but capabilities only in its new user namespace, does
+// what needs host paths, waits until the parent has mapped its ids and sent the mounts, then
+// becomes the namespace's root and gives up, step by step, everything it used. Seccomp and
+// Landlock are loaded while CAP_SYS_ADMIN (of its own namespace) is still held: that is what
+// allows no_new_privs to stay off, so that sudo works inside.
+//
+// Only raw, async-signal-safe system calls here; see cell_plan.h.
+#include "runtime/namespaces/cell_init.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/namespaces/capability_set.h"
+#include "runtime/namespaces/cell_root.h"
+#include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/kernel_calls.h"
+#include "runtime/namespaces/landlock.h"
+
+namespace atl::runtime::namespaces {
+namespace {
+
+constexpr int kFirstKeptFd = 16;  // above everything the guest gets
+constexpr int kGuestListenFd = 3;
+
+int result(long returned) {
+  return returned < 0 ? errno : 0;
+}
+
+// Other threads' creates may be under way: without this, this child would keep their channels
+// open and hide the end of file that tells their children that the node died.
+int close_other_descriptors(CellState& state) {
+  int* const wanted[] = {&state.channel_fd, &state.guest_fd, &state.listen_fd};
+  for (int* fd : wanted) {
+    *fd = ::fcntl(*fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
+    if (*fd < 0) {
+      return errno;
+    }
+  }
+  int kept[kMaxCgroupFds + 3];
+  std::size_t count = 0;
+  for (const int* fd : wanted) {
+    kept[count++] = *fd;
+  }
+  for (const int fd : state.plan.cgroup_fds) {
+    kept[count++] = fd;
+  }
+  for (std::size_t i = 1; i < count; ++i) {  // insertion sort: no library calls here
+    for (std::size_t j = i; j > 0 && kept[j] < kept[j - 1]; --j) {
+      const int swapped = kept[j];
+      kept[j] = kept[j - 1];
+      kept[j - 1] = swapped;
+    }
+  }
+  unsigned from = 0;
+  for (std::size_t i = 0; i <= count; ++i) {
+    const unsigned until = i < count ? static_cast<unsigned>(kept[i]) : ~0U;
+    if (until > from && ::syscall(SYS_close_range, from, until - (i < count ? 1 : 0), 0) != 0) {
+      return errno;
+    }
+    from = until + 1;
+  }
+  return 0;
+}
+
+// Joining by writing "0" into "tasks" is deliberate: a thread that moves itself needs no
+// system-wide lock against forks, which makes the difference between microseconds and a grace
+// period of milliseconds.
+int join_cgroups(CellState& state) {
+  for (const int fd : state.plan.cgroup_fds) {
+    if (::write(fd, "0", 1) != 1) {
+      return errno;
+    }
+    ::close(fd);
+  }
+  return 0;
+}
+
+int make_mounts_private(CellState&) {
+  return result(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
+}
+
+// Still with the host root's id, so the data directory may be closed to everybody else.
+int enter_stage_directory(CellState& state) {
+  return result(::chdir(state.plan.stage_dir));
+}
+
+int raise_loopback(CellState&) {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return errno;
+  }
+  ifreq request{};
+  std::memcpy(request.ifr_name, "lo", 3);
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const int error = result(::ioctl(fd, SIOCSIFFLAGS, &request));
+  ::close(fd);
+  return error;
+}
+
+int set_hostname(CellState& state) {
+  return result(::sethostname(state.plan.hostname, std::strlen(state.plan.hostname)));
+}
+
+// A kernel without keyrings has no host keys to hide.
+int join_new_keyring(CellState&) {
+  const int error = result(::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr));
+  return error == ENOSYS ? 0 : error;
+}
+
+int set_resource_limits(CellState& state) {
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_CORE, &none) != 0) {
+    return errno;
+  }
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) {
+    return errno;
+  }
+  if (files.rlim_max > state.plan.open_files) {
+    files.rlim_max = state.plan.open_files;
+  }
+  files.rlim_cur = files.rlim_max;
+  return result(::setrlimit(RLIMIT_NOFILE, &files));
+}
+
+int wait_for_mounts(CellState& state) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof state.mount_fds)];
+  char byte = 0;
+  iovec data{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(state.channel_fd, &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    return errno;
+  }
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  const std::size_t bytes = (state.plan.layer_count + 1) * sizeof(int);
+  if (got == 0 || (message.msg_flags & MSG_CTRUNC) != 0 || header == nullptr ||
+      header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(bytes)) {
+    return EPIPE;  // the node is gone: leave quietly, nobody listens
+  }
+  std::memcpy(state.mount_fds, CMSG_DATA(header), bytes);
+  return 0;
+}
+
+// Raw calls: the C library's setresuid would signal threads that do not exist in this process.
+int become_namespace_root(CellState&) {
+  if (::syscall(SYS_setgroups, 0, nullptr) != 0 || ::syscall(SYS_setresgid, 0, 0, 0) != 0) {
+    return errno;
+  }
+  return result(::syscall(SYS_setresuid, 0, 0, 0));
+}
+
+int enter_cgroup_namespace(CellState&) {
+  return result(::unshare(CLONE_NEWCGROUP));
+}
+
+int write_missing_file(const char* path, const char* content) {
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    // ENOENT, ENOTDIR: an image without /etc is its author's choice.
+    return errno == EEXIST || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+  }
+  const auto size = static_cast<ssize_t>(std::strlen(content));
+  const int error = ::write(fd, content, static_cast<std::size_t>(size)) == size ? 0 : EIO;
+  ::close(fd);
+  return error;
+}
+
+// After the change of root, so no link in the image can lead out of it.
+int write_etc_files(CellState& state) {
+  ::umask(022);
+  const int error = write_missing_file("/etc/hostname", state.plan.hostname_file);
+  return error != 0 ? error : write_missing_file("/etc/hosts", state.plan.hosts_file);
+}
+
+int arrange_guest_descriptors(CellState& state) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) {
+    return errno;
+  }
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (null != fd && ::dup2(null, fd) < 0) {
+      return errno;
+    }
+  }
+  if (null <= 2 && ::fcntl(null, F_SETFD, 0) != 0) {
+    return errno;
+  }
+  if (::dup2(state.listen_fd, kGuestListenFd) < 0) {
+    return errno;
+  }
+  return result(::syscall(SYS_close_range, kGuestListenFd + 1, ~0U, CLOSE_RANGE_CLOEXEC));
+}
+
+int enter_landlock(CellState& state) {
+  return enter_landlock_domain(state.plan.landlock_abi);
+}
+
+int drop_bounding(CellState&) {
+  return drop_bounding_set();
+}
+
+int load_seccomp(CellState& state) {
+  return result(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, state.plan.seccomp));
+}
+
+int drop_capabilities(CellState&) {
+  return drop_to_kept_capabilities();
+}
+
+int start_guest(CellState& state) {
+  const StepReport ready{};
+  if (::send(state.channel_fd, &ready, sizeof ready, MSG_NOSIGNAL) < 0) {
+    return errno;
+  }
+  // The guest starts as a fresh program would: what the node ignores or blocks is not its business.
+  struct sigaction fresh{};
+  fresh.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::sigaction(signal, &fresh, nullptr);  // EINVAL for those that cannot be changed
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  char name[] = "atoll-guest";
+  char* const arguments[] = {name, nullptr};
+  char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  char home[] = "HOME=/root";
+  char lang[] = "LANG=C.UTF-8";
+  char* const environment[] = {path, home, lang, nullptr};
+  ::syscall(SYS_execveat, state.guest_fd, "", arguments, environment, AT_EMPTY_PATH);
+  return errno;
+}
+
+struct StepEntry {
+  CellStep step;
+  int (*run)(CellState&);  // 0 or an errno
+};
+
+constexpr StepEntry kSteps[] = {
+    {CellStep::kDescriptors, close_other_descriptors},
+    {CellStep::kCgroups, join_cgroups},
+    {CellStep::kPropagation, make_mounts_private},
+    {CellStep::kStageDirectory, enter_stage_directory},
+    {CellStep::kLoopback, raise_loopback},
+    {CellStep::kHostname, set_hostname},
+    {CellStep::kKeyring, join_new_keyring},
+    {CellStep::kResourceLimits, set_resource_limits},
+    {CellStep::kWaitForMounts, wait_for_mounts},
+    {CellStep::kIdentity, become_namespace_root},
+    {CellStep::kCgroupNamespace, enter_cgroup_namespace},
+    {CellStep::kLayers, attach_layers},
+    {CellStep::kOverlay, mount_overlay},
+    {CellStep::kDevices, build_dev},
+    {CellStep::kSys, build_sys},
+    {CellStep::kProc, build_proc},
+    {CellStep::kPivotRoot, change_root},
+    {CellStep::kEtcFiles, write_etc_files},
+    {CellStep::kGuestDescriptors, arrange_guest_descriptors},
+    {CellStep::kLandlock, enter_landlock},
+    {CellStep::kBoundingSet, drop_bounding},
+    {CellStep::kSeccomp, load_seccomp},
+    {CellStep::kCapabilities, drop_capabilities},
+    {CellStep::kExec, start_guest},
+};
+static_assert(std::size(kSteps) == kCellStepCount);
+
+}  // namespace
+
+void run_cell_init(const CellPlan& plan) {
+  CellState state{.plan = plan,
+                  .channel_fd = plan.channel_fd,
+                  .guest_fd = plan.guest_fd,
+                  .listen_fd = plan.listen_fd};
+  ::setsid();
+  for (const StepEntry& entry : kSteps) {
+    const int error = entry.run(state);
+    if (error != 0) {
+      const StepReport report{static_cast<std::uint32_t>(entry.step), error};
+      ::send(state.channel_fd, &report, sizeof report, MSG_NOSIGNAL);
+      ::_exit(70);
+    }
+  }
+  ::_exit(71);  // not reached: the last step execs or fails
+}
+
+}  // namespace atl::runtime::namespaces

@@ -1,0 +1,65 @@
+// CellPlan: everything the child of clone3 touches, prepared by the parent beforehand.
+//
+// The node has many threads, so its child may neither allocate nor take a lock until it execs:
+// another thread may have held that lock at the moment of the clone. Hence plain pointers into
+// memory that the parent keeps alive (the child has its own copy of it).
+#pragma once
+
+#include <linux/filter.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace atl::runtime::namespaces {
+
+inline constexpr std::size_t kMaxLayers = 64;
+// Descriptors the child keeps: its channel, the guest binary, the listening socket, cgroups.
+inline constexpr std::size_t kMaxCgroupFds = 16;
+
+// A path below /proc that the cell must not see. Files are covered by /dev/null, directories by
+// an empty read-only one.
+struct ProcMask {
+  const char* path;
+  bool directory;
+};
+
+struct CellPlan {
+  int channel_fd = -1;              // a StepReport goes out, the mount descriptors come in
+  int guest_fd = -1;                // the guest executable
+  int listen_fd = -1;               // becomes the guest's descriptor 3
+  std::span<const int> cgroup_fds;  // "tasks" files; writing "0" joins
+
+  const char* stage_dir = nullptr;
+  const char* hostname = nullptr;
+  const char* overlay_options = nullptr;
+  const char* shm_size = nullptr;       // bytes in decimal
+  const char* hostname_file = nullptr;  // content for images without /etc/hostname
+  const char* hosts_file = nullptr;     // content for images without /etc/hosts
+  std::size_t layer_count = 0;
+
+  std::span<const ProcMask> proc_masks;
+  const sock_fprog* seccomp = nullptr;
+  int landlock_abi = 0;
+  std::uint64_t open_files = 0;
+};
+
+// Names below the stage directory; made once at open, mounted on in each child's own namespace.
+inline constexpr const char* kStageUpper = "u";
+inline constexpr const char* kStageRoot = "root";
+inline constexpr const char* kStageSys = "s";
+
+// The name of layer `index` ("l0" is the topmost).
+struct LayerName {
+  explicit constexpr LayerName(std::size_t index) {
+    std::size_t end = 1;
+    if (index >= 10) {
+      text[end++] = static_cast<char>('0' + index / 10);
+    }
+    text[end++] = static_cast<char>('0' + index % 10);
+    text[end] = '\0';
+  }
+  char text[4] = {'l', 0, 0, 0};
+};
+
+}  // namespace atl::runtime::namespaces

@@ -1,0 +1,30 @@
+// The child's mounts: the overlay root, /dev, /proc, /sys, and the change of root.
+//
+// Each function is one step of cell_init and returns 0 or an errno. They run in the child of
+// clone3: see cell_plan.h for what that forbids.
+#pragma once
+
+#include "runtime/namespaces/cell_plan.h"
+
+namespace atl::runtime::namespaces {
+
+// What the child knows while it builds itself.
+struct CellState {
+  const CellPlan& plan;
+  int channel_fd = -1;
+  int guest_fd = -1;
+  int listen_fd = -1;
+  int mount_fds[kMaxLayers + 1] = {};  // the layers, then the upper directory
+  int root_fd = -1;                    // the overlay's root
+  int sys_fd = -1;                     // the cell's /sys, a read-only tmpfs
+};
+
+int attach_layers(CellState& state);
+int mount_overlay(CellState& state);
+int build_dev(CellState& state);
+// REQUIRES: build_sys ran; its empty directory covers directories of /proc.
+int build_proc(CellState& state);
+int build_sys(CellState& state);
+int change_root(CellState& state);
+
+}  // namespace atl::runtime::namespaces

@@ -1,0 +1,264 @@
+#include "runtime/namespaces/cell_spawn.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/strings.h"
+#include "runtime/namespaces/cell_init.h"
+#include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/id_map.h"
+#include "runtime/namespaces/kernel_calls.h"
+#include "runtime/namespaces/layer_mount.h"
+#include "runtime/namespaces/process.h"
+
+namespace atl::runtime::namespaces {
+namespace {
+
+constexpr int kCreateTimeoutMs = 30'000;
+constexpr rlim_t kOpenFiles = 1U << 20;
+// Above the host's services, so the host sheds sandboxes first when it runs out of memory.
+constexpr std::string_view kOomScore = "200";
+constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
+
+// The texts a plan points into.
+struct PlanTexts {
+  std::string overlay_options;
+  std::string shm_size;
+  std::string hostname_file;
+  std::string hosts_file;
+};
+
+PlanTexts make_texts(const CellSpec& spec) {
+  PlanTexts texts;
+  texts.overlay_options = "lowerdir=";
+  for (std::size_t i = 0; i < spec.lower_dirs.size(); ++i) {
+    texts.overlay_options += concat(i == 0 ? "" : ":", LayerName{i}.text);
+  }
+  texts.overlay_options +=
+      concat(",upperdir=", kStageUpper, "/upper,workdir=", kStageUpper, "/work,userxattr");
+  const std::uint64_t memory = spec.limits.memory_bytes;
+  texts.shm_size = std::to_string(memory == 0 ? kShmBytesWithoutLimit : memory / 2);
+  texts.hostname_file = spec.hostname + "\n";
+  texts.hosts_file = concat("127.0.0.1\tlocalhost\n127.0.1.1\t", spec.hostname,
+                            "\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+  return texts;
+}
+
+// Blocks every signal while the child is made: the node's handlers must not run in it.
+class SignalBlock {
+ public:
+  SignalBlock() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalBlock() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalBlock(const SignalBlock&) = delete;
+  SignalBlock& operator=(const SignalBlock&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// A child that is killed unless the cell is complete.
+class Child {
+ public:
+  Child(int pid, Fd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  ~Child() {
+    if (pidfd_) {
+      (void)kill_process(pidfd_.get());
+      (void)wait_until_dead(pidfd_.get());
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  int pid() const { return pid_; }
+  int pidfd() const { return pidfd_.get(); }
+  Fd keep() { return std::move(pidfd_); }
+
+ private:
+  int pid_;
+  Fd pidfd_;
+};
+
+struct Cloned {
+  int pid = 0;
+  Fd pidfd;
+};
+
+Error clone_error(int error_number) {
+  Error error = errno_error("making the cell's namespaces", error_number);
+  if (error_number == ENOSPC || error_number == EUSERS) {
+    error.message += " (raise user.max_user_namespaces, user.max_net_namespaces, ...)";
+  } else if (error_number == EPERM || error_number == EINVAL) {
+    error.message += " (the node must be root and the kernel built with all namespaces)";
+  }
+  return error;
+}
+
+Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places) {
+  int pidfd = -1;
+  clone_args arguments{};
+  arguments.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                    CLONE_NEWUTS | CLONE_PIDFD;
+  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  if (places.version2) {
+    arguments.flags |= CLONE_INTO_CGROUP;
+    arguments.cgroup = static_cast<std::uint64_t>(places.version2.get());
+  }
+  // No exit signal: the node's other waits for children never see a cell.
+  arguments.exit_signal = 0;
+  const SignalBlock block;
+  const long pid = clone3_call(&arguments);
+  if (pid == 0) {
+    run_cell_init(plan);
+  }
+  if (pid < 0) {
+    return fail(clone_error(errno));
+  }
+  return Cloned{static_cast<int>(pid), Fd{pidfd}};
+}
+
+Result<> send_mounts(int channel, const std::vector<Fd>& mounts) {
+  int fds[kMaxLayers + 1];
+  std::size_t count = 0;
+  for (const Fd& mount : mounts) {
+    fds[count++] = mount.get();
+  }
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
+  char byte = 1;
+  iovec data{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(count * sizeof(int));
+  std::memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+  // EPIPE means that the child failed early; its report is already in the channel.
+  if (::sendmsg(channel, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) {
+    return fail_errno("sending mounts to the cell");
+  }
+  return {};
+}
+
+// What only the outside can give the child. Returns its start time.
+Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int channel) {
+  const Fd proc{::open(concat("/proc/", child.pid()).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  if (!proc) {
+    return fail_errno("opening the cell's /proc entry");
+  }
+  TRY(const std::string stat, read_file_at(proc.get(), "stat"));
+  TRY(const std::uint64_t start_time, parse_start_time(stat));
+  TRY_DO(write_id_maps(proc.get(), spec.uid_base));
+  // From outside, because only here the floor below which the cell cannot go moves too.
+  TRY_DO(write_existing_at(proc.get(), "oom_score_adj", kOomScore));
+  const rlimit files{kOpenFiles, kOpenFiles};
+  (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);  // needs CAP_SYS_RESOURCE to raise
+
+  const Fd user_namespace{::openat(proc.get(), "ns/user", O_RDONLY | O_CLOEXEC)};
+  if (!user_namespace) {
+    return fail_errno("opening the cell's user namespace");
+  }
+  std::vector<Fd> mounts;
+  for (const std::string& directory : spec.lower_dirs) {
+    TRY(Fd mount, make_layer_mount(directory, {user_namespace.get(), true}));
+    mounts.push_back(std::move(mount));
+  }
+  TRY(Fd upper, make_layer_mount(spec.upper_dir, {user_namespace.get(), false}));
+  mounts.push_back(std::move(upper));
+  TRY_DO(send_mounts(channel, mounts));
+  return start_time;
+}
+
+// Reads until the channel closes. Success is the "ready" report followed by the end of file that
+// execveat causes; an end without it means the child was killed on the way.
+Result<> wait_for_exec(int channel) {
+  bool ready = false;
+  for (;;) {
+    pollfd waiting{channel, POLLIN, 0};
+    const int polled = ::poll(&waiting, 1, kCreateTimeoutMs);
+    if (polled < 0 && errno == EINTR) {
+      continue;
+    }
+    if (polled == 0) {
+      return fail(Code::kDeadlineExceeded, "the cell did not come up in time");
+    }
+    StepReport report{};
+    const ssize_t got = ::recv(channel, &report, sizeof report, 0);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      break;
+    }
+    if (got != sizeof report || report.step != 0) {
+      return fail(cell_step_error(report));
+    }
+    ready = true;
+  }
+  if (!ready) {
+    return fail(Code::kResourceExhausted,
+                "the cell was killed while it started (is its memory limit too small?)");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& places,
+                        const CellSpec& spec) {
+  int pair[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fail_errno("making the cell's channel");
+  }
+  const Fd ours{pair[0]};
+  Fd theirs{pair[1]};
+  const PlanTexts texts = make_texts(spec);
+  const sock_fprog filter{static_cast<unsigned short>(blueprint.seccomp_filter.size()),
+                          const_cast<sock_filter*>(blueprint.seccomp_filter.data())};
+  std::vector<int> cgroup_fds;
+  for (const Fd& tasks : places.tasks) {
+    cgroup_fds.push_back(tasks.get());
+  }
+  const CellPlan plan{.channel_fd = theirs.get(),
+                      .guest_fd = blueprint.guest.get(),
+                      .listen_fd = spec.guest_listen_fd,
+                      .cgroup_fds = cgroup_fds,
+                      .stage_dir = blueprint.stage_dir.c_str(),
+                      .hostname = spec.hostname.c_str(),
+                      .overlay_options = texts.overlay_options.c_str(),
+                      .shm_size = texts.shm_size.c_str(),
+                      .hostname_file = texts.hostname_file.c_str(),
+                      .hosts_file = texts.hosts_file.c_str(),
+                      .layer_count = spec.lower_dirs.size(),
+                      .proc_masks = blueprint.proc_masks,
+                      .seccomp = &filter,
+                      .landlock_abi = blueprint.landlock_abi,
+                      .open_files = kOpenFiles};
+  TRY(Cloned cloned, clone_child(plan, places));
+  Child child{cloned.pid, std::move(cloned.pidfd)};
+  theirs.reset();
+  const auto start_time = outfit_child(spec, child, ours.get());
+  if (!start_time) {
+    return fail(start_time.error());
+  }
+  TRY_DO(wait_for_exec(ours.get()));
+  Cell cell;
+  cell.record = {spec.id, child.pid(), *start_time};
+  cell.pidfd = child.keep();
+  return cell;
+}
+
+}  // namespace atl::runtime::namespaces

@@ -1,0 +1,43 @@
+// System calls and constants that the C library of Debian 12 does not know yet.
+//
+// Everything here is a thin inline door: no state, no allocation, no locks, so the child of a
+// clone3 may use it too. A failing call returns -1 and sets errno.
+#pragma once
+
+#include <linux/sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::runtime::namespaces {
+
+struct LandlockRuleset {
+  std::uint64_t handled_file_access = 0;
+  std::uint64_t handled_net_access = 0;
+  std::uint64_t scoped = 0;
+};
+struct [[gnu::packed]] LandlockPathRule {
+  std::uint64_t allowed_access = 0;
+  std::int32_t parent_fd = -1;
+};
+inline constexpr std::uint64_t kLandlockScopeAbstractSockets = 1U << 0;
+inline constexpr std::uint64_t kLandlockScopeSignals = 1U << 1;
+
+inline long clone3_call(clone_args* arguments) {
+  return ::syscall(SYS_clone3, arguments, sizeof *arguments);
+}
+inline int pidfd_open_call(int pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+inline int pidfd_send_signal_call(int pidfd, int signal) {
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+}
+inline int landlock_create_ruleset_call(const LandlockRuleset* rules, std::size_t size,
+                                        unsigned flags) {
+  return static_cast<int>(::syscall(SYS_landlock_create_ruleset, rules, size, flags));
+}
+
+}  // namespace atl::runtime::namespaces

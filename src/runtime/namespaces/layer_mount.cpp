@@ -1,0 +1,36 @@
+#include "runtime/namespaces/layer_mount.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "base/strings.h"
+#include "runtime/namespaces/kernel_calls.h"
+
+namespace atl::runtime::namespaces {
+
+Result<Fd> make_layer_mount(const std::string& directory, const LayerMountOptions& options) {
+  Fd mount{::open_tree(AT_FDCWD, directory.c_str(),
+                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW)};
+  if (!mount) {
+    Error error = errno_error(concat("opening layer directory ", directory));
+    error.code = Code::kFailedPrecondition;
+    return fail(std::move(error));
+  }
+  mount_attr attributes{};
+  attributes.attr_set =
+      MOUNT_ATTR_IDMAP | MOUNT_ATTR_NODEV | (options.read_only ? MOUNT_ATTR_RDONLY : 0U);
+  attributes.userns_fd = static_cast<std::uint64_t>(options.user_namespace_fd);
+  if (::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
+    const bool unsupported = errno == EINVAL;
+    Error error = errno_error(concat("id-mapping ", directory));
+    error.code = Code::kFailedPrecondition;
+    if (unsupported) {
+      error.message += " (its file system cannot be id-mapped: use ext4, xfs or btrfs)";
+    }
+    return fail(std::move(error));
+  }
+  return mount;
+}
+
+}  // namespace atl::runtime::namespaces

@@ -1,0 +1,251 @@
+// The namespaces backend: the Runtime contract over the files beside this one.
+//
+// It keeps no table of cells. A cell is its kernel objects (a process, cgroups, namespaces that
+// live as long as the process), and every call finds them anew. So there is nothing to restore
+// after a crash, and calls for different cells share only immutable data.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "base/strings.h"
+#include "runtime/namespaces/cell_spawn.h"
+#include "runtime/namespaces/cgroup_tree.h"
+#include "runtime/namespaces/guest_image.h"
+#include "runtime/namespaces/id_map.h"
+#include "runtime/namespaces/kernel_calls.h"
+#include "runtime/namespaces/landlock.h"
+#include "runtime/namespaces/proc_masks.h"
+#include "runtime/namespaces/process.h"
+#include "runtime/namespaces/seccomp_policy.h"
+#include "runtime/room.h"
+
+namespace atl::runtime::namespaces {
+namespace {
+
+constexpr std::uint64_t kLeastMemoryBytes = 4U << 20;
+constexpr std::uint32_t kLeastCpuMillis = 10;  // the kernel's least quota is a millisecond
+constexpr std::uint32_t kMostCpuMillis = 1'000'000;
+constexpr std::size_t kMaxPathBytes = 4000;
+constexpr int kKillRounds = 1000;
+constexpr std::chrono::milliseconds kKillPause{5};
+
+bool is_name(std::string_view text, std::size_t max_size, bool with_dash) {
+  return !text.empty() && text.size() <= max_size && std::ranges::all_of(text, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (with_dash && c == '-');
+  });
+}
+
+Result<> check_id(const std::string& id) {
+  if (!is_name(id, 63, true)) {
+    return fail(Code::kInvalidArgument, "a cell id is 1 to 63 of a-z, 0-9 and -");
+  }
+  return {};
+}
+
+bool is_dns_label(std::string_view text) {
+  return is_name(to_lower(text), 63, true) && text.front() != '-' && text.back() != '-';
+}
+
+Result<> check_path(const std::string& path) {
+  if (path.empty() || path[0] != '/' || path.size() > kMaxPathBytes || path.contains('\0')) {
+    return fail(Code::kInvalidArgument, "layer directories are absolute paths");
+  }
+  return {};
+}
+
+Result<> check_limits(const Limits& limits) {
+  if (limits.memory_bytes != 0 && limits.memory_bytes < kLeastMemoryBytes) {
+    return fail(Code::kInvalidArgument,
+                concat("a memory limit is at least ", format_quantity(kLeastMemoryBytes)));
+  }
+  if (limits.cpu_millis != 0 &&
+      (limits.cpu_millis < kLeastCpuMillis || limits.cpu_millis > kMostCpuMillis)) {
+    return fail(Code::kInvalidArgument, concat("a cpu limit is between ", kLeastCpuMillis, " and ",
+                                               kMostCpuMillis, " thousandths of a core"));
+  }
+  return {};
+}
+
+Result<> check_spec(const CellSpec& spec) {
+  TRY_DO(check_id(spec.id));
+  if (!is_dns_label(spec.hostname)) {
+    return fail(Code::kInvalidArgument, "a host name is 1 to 63 letters, digits and inner dashes");
+  }
+  if (spec.lower_dirs.empty() || spec.lower_dirs.size() > kMaxLayers) {
+    return fail(Code::kInvalidArgument, concat("a cell has 1 to ", kMaxLayers, " layers"));
+  }
+  for (const std::string& directory : spec.lower_dirs) {
+    TRY_DO(check_path(directory));
+  }
+  TRY_DO(check_path(spec.upper_dir));
+  TRY_DO(check_id_base(spec.uid_base));
+  if (spec.guest_listen_fd < 0 || ::fcntl(spec.guest_listen_fd, F_GETFD) < 0) {
+    return fail(Code::kInvalidArgument, "a cell needs an open listening socket");
+  }
+  return check_limits(spec.limits);
+}
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> names = {kStageUpper, kStageRoot, kStageSys};
+  for (std::size_t i = 0; i < kMaxLayers; ++i) {
+    names.emplace_back(LayerName{i}.text);
+  }
+  return names;
+}
+
+// The mount points every child uses, each in its own mount namespace. The cell's root must be
+// able to pass through the directory itself: hence search permission for others.
+Result<> make_stage(const std::string& stage_dir) {
+  const Fd stage{::open(stage_dir.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!stage || ::fchmod(stage.get(), 0711) != 0) {
+    return fail_errno(concat("opening the stage directory ", stage_dir));
+  }
+  for (const std::string& name : stage_names()) {
+    if (::mkdirat(stage.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+      return fail_errno(concat("making ", stage_dir, "/", name));
+    }
+  }
+  return {};
+}
+
+Result<> remove_stage(const std::string& stage_dir) {
+  for (const std::string& name : stage_names()) {
+    if (::rmdir(concat(stage_dir, "/", name).c_str()) != 0 && errno != ENOENT) {
+      return fail_errno(concat("removing ", stage_dir, "/", name));
+    }
+  }
+  return {};
+}
+
+class NamespacesRuntime final : public Runtime {
+ public:
+  NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups)
+      : blueprint_(std::move(blueprint)), cgroups_(std::move(cgroups)) {
+    capabilities_.name = "namespaces";
+    capabilities_.freeze = cgroups_.does(Duty::kFreeze);
+    capabilities_.memory_limit = cgroups_.does(Duty::kMemory);
+    capabilities_.cpu_limit = cgroups_.does(Duty::kCpu);
+    capabilities_.process_limit = cgroups_.does(Duty::kProcesses);
+    capabilities_.landlock = blueprint_.landlock_abi >= kLeastLandlockAbi;
+  }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<Cell> create(const CellSpec& spec) override {
+    TRY_DO(check_spec(spec));
+    TRY(const CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
+    auto cell = spawn_cell(blueprint_, places, spec);
+    if (!cell) {
+      (void)cgroups_.remove(spec.id);
+    }
+    return cell;
+  }
+
+  Result<Cell> adopt(const CellRecord& record) override {
+    TRY_DO(check_id(record.id));
+    TRY(Fd pidfd, open_process(record.pid, record.start_time));
+    if (is_dead(pidfd.get()) || !cgroups_.contains(record.id, record.pid)) {
+      return fail(Code::kNotFound, concat("cell ", record.id, " does not run any more"));
+    }
+    return Cell{record, std::move(pidfd)};
+  }
+
+  Result<> destroy(const CellRecord& record) override {
+    TRY_DO(check_id(record.id));
+    auto pidfd = open_process(record.pid, record.start_time);
+    // A zombie of ours is in no cgroup any more, but must be reaped.
+    if (pidfd && (is_dead(pidfd->get()) || cgroups_.contains(record.id, record.pid))) {
+      TRY_DO(kill_cell(record.id, pidfd->get()));
+    }
+    TRY_DO(kill_rest(record.id));
+    return cgroups_.remove(record.id);
+  }
+
+  Result<> set_limits(const std::string& id, const Limits& limits) override {
+    TRY_DO(check_id(id));
+    TRY_DO(check_limits(limits));
+    return cgroups_.set_limits(id, limits);
+  }
+  Result<Usage> usage(const std::string& id) override {
+    TRY_DO(check_id(id));
+    return cgroups_.usage(id);
+  }
+  Result<> freeze(const std::string& id) override {
+    TRY_DO(check_id(id));
+    return cgroups_.freeze(id);
+  }
+  Result<> thaw(const std::string& id) override {
+    TRY_DO(check_id(id));
+    return cgroups_.thaw(id);
+  }
+  Result<std::vector<std::string>> list() override { return cgroups_.list(); }
+
+  Result<> close() override {
+    TRY_DO(cgroups_.remove_instance());
+    return remove_stage(blueprint_.stage_dir);
+  }
+
+ private:
+  Result<> kill_cell(const std::string& id, int pidfd) {
+    TRY_DO(kill_process(pidfd));
+    cgroups_.let_killed_die(id);
+    return wait_until_dead(pidfd);
+  }
+
+  // Processes without a record: a create was cut short by the node's death.
+  Result<> kill_rest(const std::string& id) {
+    for (int round = 0; round < kKillRounds; ++round) {
+      TRY(const std::vector<int> pids, cgroups_.processes(id));
+      if (pids.empty()) {
+        return {};
+      }
+      for (const int pid : pids) {
+        const Fd pidfd = open_member(id, pid);
+        if (pidfd) {
+          TRY_DO(kill_cell(id, pidfd.get()));
+        }
+      }
+      std::this_thread::sleep_for(kKillPause);  // dead members leave the list a moment later
+    }
+    return fail(Code::kUnavailable, concat("cell ", id, " has processes that do not end"));
+  }
+
+  // First the pidfd, then the check, so that a reused pid is never killed.
+  Fd open_member(const std::string& id, int pid) const {
+    Fd pidfd{pidfd_open_call(pid)};
+    return pidfd && cgroups_.contains(id, pid) ? std::move(pidfd) : Fd{};
+  }
+
+  CellBlueprint blueprint_;
+  CgroupTree cgroups_;
+  Capabilities capabilities_;
+};
+
+}  // namespace
+}  // namespace atl::runtime::namespaces
+
+namespace atl::runtime {
+
+Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions& options) {
+  using namespace namespaces;
+  if (!is_name(options.instance, 16, false)) {
+    return fail(Code::kInvalidArgument, "an instance name is 1 to 16 of a-z and 0-9");
+  }
+  TRY_DO(check_path(options.stage_dir));
+  CellBlueprint blueprint;
+  TRY(blueprint.guest, load_guest_image(options.guest_binary));
+  TRY(blueprint.seccomp_filter, make_seccomp_filter());
+  blueprint.stage_dir = options.stage_dir;
+  blueprint.proc_masks = find_proc_masks();
+  blueprint.landlock_abi = landlock_abi();
+  TRY_DO(make_stage(options.stage_dir));
+  TRY(CgroupTree cgroups, CgroupTree::open(options.instance));
+  return std::make_unique<NamespacesRuntime>(std::move(blueprint), std::move(cgroups));
+}
+
+}  // namespace atl::runtime

@@ -1,0 +1,175 @@
+#include "runtime/namespaces/seccomp_policy.h"
+
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "base/strings.h"
+
+namespace atl::runtime::namespaces {
+namespace {
+
+constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
+constexpr std::uint32_t answer_errno(int error) {
+  return SECCOMP_RET_ERRNO | (static_cast<std::uint32_t>(error) & SECCOMP_RET_DATA);
+}
+
+// Names that this architecture lacks are skipped.
+constexpr std::string_view kAllowed =
+    // files and directories
+    "access chdir chmod chown chroot close close_range copy_file_range creat dup dup2 dup3 "
+    "faccessat faccessat2 fadvise64 fallocate fchdir fchmod fchmodat fchown fchownat fcntl "
+    "fdatasync fgetxattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync ftruncate "
+    "futimesat getcwd getdents getdents64 getxattr inotify_add_watch inotify_init inotify_init1 "
+    "inotify_rm_watch lchown lgetxattr link linkat listxattr llistxattr lremovexattr lseek "
+    "lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 pipe pipe2 "
+    "pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv "
+    "removexattr rename renameat renameat2 rmdir sendfile setxattr splice stat statfs statx "
+    "symlink symlinkat sync sync_file_range syncfs tee truncate umask unlink unlinkat utime "
+    "utimensat utimes vmsplice write writev "
+    // memory
+    "brk get_robust_list madvise memfd_create memfd_secret mincore mlock mlock2 mlockall mmap "
+    "mprotect mremap msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect "
+    "process_madvise process_mrelease process_vm_readv process_vm_writev remap_file_pages "
+    "membarrier "
+    // processes, signals, identity
+    "alarm arch_prctl capget capset execve execveat exit exit_group fork getegid geteuid getgid "
+    "getgroups getitimer getpgid getpgrp getpid getppid getpriority getresgid getresuid "
+    "getrlimit getrusage getsid gettid getuid ioprio_get ioprio_set kcmp kill landlock_add_rule "
+    "landlock_create_ruleset landlock_restrict_self pause pidfd_getfd pidfd_open "
+    "pidfd_send_signal prctl prlimit64 ptrace restart_syscall rseq rt_sigaction rt_sigpending "
+    "rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait "
+    "rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity "
+    "sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity "
+    "sched_setattr sched_setparam sched_setscheduler sched_yield seccomp set_robust_list "
+    "set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setitimer setpgid "
+    "setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid sigaltstack "
+    "signalfd signalfd4 tgkill times tkill vfork wait4 waitid getcpu sysinfo uname getrandom "
+    // waiting and time
+    "adjtimex clock_adjtime clock_getres clock_gettime clock_nanosleep epoll_create "
+    "epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old "
+    "eventfd eventfd2 futex futex_waitv gettimeofday nanosleep poll ppoll pselect6 select time "
+    "timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create "
+    "timerfd_gettime timerfd_settime io_cancel io_destroy io_getevents io_pgetevents io_setup "
+    "io_submit "
+    // sockets (by family: see make_checked_calls)
+    "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg "
+    "recvmsg sendmmsg sendmsg sendto setsockopt shutdown "
+    // System V and POSIX queues, semaphores, shared memory (own ipc namespace)
+    "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv "
+    "msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget";
+
+// Newer than the library's list of names; these have the same number on every architecture.
+constexpr unsigned kAllowedNumbers[] = {
+    451,                 // cachestat
+    452,                 // fchmodat2
+    453,                 // map_shadow_stack
+    454, 455, 456,       // futex_wake, futex_wait, futex_requeue
+    462,                 // mseal
+    463, 464, 465, 466,  // setxattrat, getxattrat, listxattrat, removexattrat
+};
+
+constexpr std::string_view kForbidden =
+    "acct add_key bpf clock_settime delete_module fanotify_init fanotify_mark finit_module "
+    "fsconfig fsmount fsopen fspick get_mempolicy init_module io_uring_enter io_uring_register "
+    "io_uring_setup ioperm iopl kexec_file_load kexec_load keyctl lookup_dcookie mbind "
+    "migrate_pages modify_ldt mount mount_setattr move_mount move_pages name_to_handle_at "
+    "nfsservctl open_by_handle_at open_tree perf_event_open pivot_root quotactl quotactl_fd "
+    "reboot request_key set_mempolicy set_mempolicy_home_node setdomainname sethostname setns "
+    "settimeofday swapoff swapon sysfs syslog _sysctl umount umount2 uselib userfaultfd ustat "
+    "vhangup vm86 vm86old";
+// clone3 hides its flags behind a pointer, where no filter can look: it answers ENOSYS (the
+// default), and the C library falls back to clone.
+
+constexpr std::uint32_t kNewNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
+                                             CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
+                                             CLONE_NEWNET;
+constexpr std::uint32_t kNewTimeFlag = 0x80;  // CLONE_NEWTIME; in clone these bits are a signal
+
+ArgumentRule equals(unsigned argument, std::uint32_t value, std::uint32_t action) {
+  return {{{argument, Condition::Kind::kEquals, value}}, action};
+}
+ArgumentRule any_bits(unsigned argument, std::uint32_t bits, std::uint32_t action) {
+  return {{{argument, Condition::Kind::kAnyBits, bits}}, action};
+}
+
+struct CheckedCall {
+  std::string_view name;
+  Verdict verdict;
+};
+
+std::vector<CheckedCall> make_checked_calls() {
+  constexpr std::uint32_t kRefuse = answer_errno(EPERM);
+  std::vector<CheckedCall> calls;
+  calls.push_back({"clone", {kAllow, {any_bits(0, kNewNamespaceFlags, kRefuse)}}});
+  calls.push_back({"unshare", {kAllow, {any_bits(0, kNewNamespaceFlags | kNewTimeFlag, kRefuse)}}});
+
+  // Audit and other netlink families answer "not supported", which PAM takes for a kernel without
+  // audit; EPERM would make it refuse logins.
+  const ArgumentRule route_netlink = {
+      {{0, Condition::Kind::kEquals, AF_NETLINK}, {2, Condition::Kind::kEquals, NETLINK_ROUTE}},
+      kAllow};
+  calls.push_back(
+      {"socket",
+       {answer_errno(EAFNOSUPPORT),
+        {equals(0, AF_UNIX, kAllow), equals(0, AF_INET, kAllow), equals(0, AF_INET6, kAllow),
+         route_netlink, equals(0, AF_NETLINK, answer_errno(EPROTONOSUPPORT))}}});
+  calls.push_back({"socketpair", {answer_errno(EAFNOSUPPORT), {equals(0, AF_UNIX, kAllow)}}});
+
+  // Typing into a terminal on behalf of others, the console's selection buffer, line disciplines
+  // (old, rarely used kernel code), redirecting the console.
+  calls.push_back({"ioctl",
+                   {kAllow,
+                    {equals(1, 0x5412, kRefuse), equals(1, 0x541C, kRefuse),
+                     equals(1, 0x5423, kRefuse), equals(1, 0x541D, kRefuse)}}});
+  // Linux, 32-bit addresses (8), uname26 (0x20000), no address randomisation (gdb), "tell me".
+  Verdict personality{kRefuse, {}};
+  for (const std::uint32_t value : {0x0U, 0x8U, 0x20000U, 0x20008U, 0x40000U, 0xFFFFFFFFU}) {
+    personality.rules.push_back(equals(0, value, kAllow));
+  }
+  calls.push_back({"personality", personality});
+  return calls;
+}
+
+Result<> set_verdict(SyscallTable& table, std::string_view name, const Verdict& verdict) {
+  const int number = ::seccomp_syscall_resolve_name(std::string{name}.c_str());
+  if (number < 0) {
+    return {};  // not a call of this architecture
+  }
+  if (static_cast<std::size_t>(number) >= table.size()) {
+    return fail(Code::kInternal, concat("system call ", name, " is outside the table"));
+  }
+  table[static_cast<std::size_t>(number)] = verdict;
+  return {};
+}
+
+}  // namespace
+
+Result<SyscallTable> make_syscall_table() {
+  SyscallTable table(kSyscallTableSize, Verdict{answer_errno(ENOSYS), {}});
+  for (const std::string_view name : split(kForbidden, ' ')) {
+    TRY_DO(set_verdict(table, name, {answer_errno(EPERM), {}}));
+  }
+  for (const std::string_view name : split(kAllowed, ' ')) {
+    TRY_DO(set_verdict(table, name, {kAllow, {}}));
+  }
+  for (const unsigned number : kAllowedNumbers) {
+    table[number] = {kAllow, {}};
+  }
+  for (const CheckedCall& call : make_checked_calls()) {
+    TRY_DO(set_verdict(table, call.name, call.verdict));
+  }
+  return table;
+}
+
+Result<std::vector<sock_filter>> make_seccomp_filter() {
+  TRY(const SyscallTable table, make_syscall_table());
+  return compile_seccomp_program(table, answer_errno(ENOSYS));
+}
+
+}  // namespace atl::runtime::namespaces
