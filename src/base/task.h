@@ -81,22 +81,20 @@ class [[nodiscard]] Task {
     }
   }
 
-  auto operator co_await() && {
-    struct Awaiter {
-      std::coroutine_handle<promise_type> child;
-      bool await_ready() noexcept { return false; }
-      template <class Promise>
-      std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
-        child.promise().continuation = parent;
-        if (child.promise().context == nullptr) {
-          child.promise().context = parent.promise().context;
-        }
-        return child;
+  struct Awaiter {
+    std::coroutine_handle<promise_type> child;
+    bool await_ready() noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+      child.promise().continuation = parent;
+      if (child.promise().context == nullptr) {
+        child.promise().context = parent.promise().context;
       }
-      Result<T> await_resume() { return *std::move(child.promise().result); }
-    };
-    return Awaiter{handle_};
-  }
+      return child;
+    }
+    Result<T> await_resume() { return *std::move(child.promise().result); }
+  };
+  Awaiter operator co_await() && { return Awaiter{handle_}; }
 
   // Runs the task under another context than its awaiter's (a deadline, a shield). The context
   // must outlive the task.

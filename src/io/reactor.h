@@ -35,7 +35,9 @@ class Reactor final : public Loop {
     std::optional<Result<T>> result;
     Scope scope{*this};
     scope.spawn("main", store_result(*this, std::move(task), result));
-    run();
+    if (!result) {  // it may have ended without ever waiting
+      run();
+    }
     return *std::move(result);
   }
 

@@ -1,0 +1,68 @@
+// The HTTP server: accepts connections, reads requests through the strictness gate, hands each to
+// one handler as an Exchange, keeps connections alive, enforces limits, drains on shutdown.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/metrics.h"
+#include "http/message.h"
+#include "io/reactor.h"
+#include "io/stream.h"
+
+namespace atl::http {
+
+struct ServerLimits {
+  std::size_t header_bytes = 64 * 1024;
+  std::size_t header_count = 128;
+  std::size_t connections = 4096;
+  Duration header_timeout = std::chrono::seconds{15};   // first byte to end of the head
+  Duration idle_timeout = std::chrono::seconds{75};     // between requests
+  Duration stall_timeout = std::chrono::seconds{60};    // one read or write of a body
+};
+
+// One request and its answer. Exactly one of respond() or start()/write()*/finish().
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const Request& request() const = 0;
+  virtual Body& body() = 0;
+  virtual Task<> respond(Response response) = 0;
+  // With a length: Content-Length, and exactly that many bytes must follow. Without: chunked.
+  virtual Task<> start(int status, Headers headers, std::optional<std::uint64_t> length) = 0;
+  virtual Task<> write(std::string_view bytes) = 0;
+  virtual Task<> finish() = 0;
+  virtual bool started() const = 0;
+  // Ends when the client has closed its side or sent something out of turn: lets a handler that
+  // waits for something else notice that nobody is waiting any more. Cancel it before responding.
+  virtual Task<> client_gone() = 0;
+  virtual const std::string& peer() const = 0;  // "127.0.0.1:4711"
+};
+
+// A handler that returns without having answered, or with an error before start(), makes the
+// server answer 500; an error after start() aborts the connection so the client notices.
+using Handler = std::function<Task<>(Exchange&)>;
+
+class Server {
+ public:
+  Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits,
+         Metrics& metrics);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Serves until cancelled or drained. Every connection is a child of this task.
+  Task<> run();
+  // Stops accepting, closes idle connections, lets requests under way finish; run() then returns.
+  void drain();
+  std::uint16_t port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,36 @@
+// atolld's side of the node protocol: typed calls that suspend instead of blocking.
+//
+// Keeps a small pool of connections to the node's socket; each carries one request at a time. When
+// the node goes away calls fail with kUnavailable and the next call connects again. Loop thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+#include "io/reactor.h"
+#include "node/protocol.h"
+
+namespace atl::node {
+
+// What control needs from a node; a fake implements it in control's tests.
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual Task<HelloAnswer> hello() = 0;
+  virtual Task<CellInfo> create(CreateRequest request) = 0;
+  virtual Task<> destroy(DestroyRequest request) = 0;
+  virtual Task<std::vector<CellInfo>> list() = 0;
+  virtual Task<Usage> usage(std::string id) = 0;
+  virtual Task<> set_limits(std::string id, Limits limits) = 0;
+  virtual Task<> freeze(std::string id) = 0;
+  virtual Task<> thaw(std::string id) = 0;
+  // The next event; kUnavailable when the connection to the node was lost (events may have been
+  // missed: call list() and watch again).
+  virtual Task<Event> next_event() = 0;
+};
+
+std::unique_ptr<Node> connect_node(io::Reactor& reactor, std::string socket_path);
+
+}  // namespace atl::node

@@ -1,0 +1,128 @@
+// What atolld may ask of the root process, and nothing more.
+//
+// SOCK_SEQPACKET unix socket, one datagram per message, encoded with base/bytes.h: a request is
+// u8 kind + payload, an answer is u8 status (0 ok, else an error code) + payload. A connection
+// carries one request at a time; atolld keeps several open. kWatch turns its connection into a
+// one-way stream of Event datagrams. The node validates every field as if the sender were
+// compromised: the worst atolld can do is what this list can express, on cells of this instance.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace atl::node {
+
+inline constexpr std::size_t kMaxMessageBytes = 256 * 1024;
+inline constexpr std::size_t kMaxLayersPerCell = 64;
+inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 42;
+inline constexpr std::uint32_t kMaxCpuMillis = 1024 * 1000;
+inline constexpr std::uint32_t kMaxProcesses = 1 << 20;
+
+enum class RequestKind : std::uint8_t {
+  kHello = 1,
+  kCreate = 2,
+  kDestroy = 3,
+  kList = 4,
+  kUsage = 5,
+  kSetLimits = 6,
+  kFreeze = 7,
+  kThaw = 8,
+  kWatch = 9,
+};
+
+struct Limits {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t cpu_millis = 0;
+  std::uint32_t process_count = 0;
+  std::uint64_t disk_bytes = 0;
+};
+
+struct CreateRequest {
+  std::string id;                   // [a-z0-9-]{1,63}
+  std::string hostname;
+  std::vector<std::string> layers;  // layer ids, topmost first
+  Limits limits;
+  // false: a fresh upper, it must not exist yet. true: continue on the existing upper.
+  bool existing_upper = false;
+};
+
+struct DestroyRequest {
+  std::string id;
+  bool keep_upper = false;
+};
+
+struct CellInfo {
+  std::string id;
+  bool running = false;
+  std::string guest_socket;  // path atolld connects to; the node made it, the guest listens on it
+};
+
+struct Usage {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cpu_nanoseconds = 0;
+  std::uint32_t process_count = 0;
+  std::uint64_t disk_bytes = 0;
+};
+
+struct TemplateInfo {
+  std::string name;                 // "default"
+  std::vector<std::string> layers;
+};
+
+struct HelloAnswer {
+  std::string version;
+  std::string runtime;           // "namespaces"
+  bool kernel_boundary = false;
+  bool memory_snapshot = false;
+  bool live_fork = false;
+  bool freeze = false;
+  bool disk_quota = false;
+  std::string storage_backend;   // "btrfs" | "reflink" | "copy"
+  std::vector<TemplateInfo> templates;
+};
+
+struct Event {
+  enum class Kind : std::uint8_t { kCellDied = 1 };
+  Kind kind = Kind::kCellDied;
+  std::string id;
+};
+
+// Requests without fields (kHello, kList, kWatch) are the kind byte alone; kUsage, kFreeze and
+// kThaw carry an id.
+std::string encode(const CreateRequest& request);
+std::string encode(const DestroyRequest& request);
+std::string encode_set_limits(std::string_view id, const Limits& limits);
+std::string encode_plain(RequestKind kind);
+std::string encode_with_id(RequestKind kind, std::string_view id);
+
+struct DecodedRequest {
+  RequestKind kind = RequestKind::kHello;
+  CreateRequest create;
+  DestroyRequest destroy;
+  std::string id;  // kUsage, kSetLimits, kFreeze, kThaw
+  Limits limits;   // kSetLimits
+};
+// Decodes and validates ranges, counts and character sets.
+Result<DecodedRequest> decode_request(std::string_view datagram);
+
+std::string encode_ok(std::string_view payload = {});
+std::string encode_error(const Error& error);
+// The payload of an ok answer, or the error it carries.
+Result<std::string> decode_answer(std::string_view datagram);
+
+std::string encode_payload(const CellInfo& info);
+std::string encode_payload(const std::vector<CellInfo>& infos);
+std::string encode_payload(const Usage& usage);
+std::string encode_payload(const HelloAnswer& hello);
+std::string encode_event(const Event& event);
+Result<CellInfo> decode_cell(std::string_view payload);
+Result<std::vector<CellInfo>> decode_cells(std::string_view payload);
+Result<Usage> decode_usage(std::string_view payload);
+Result<HelloAnswer> decode_hello(std::string_view payload);
+Result<Event> decode_event(std::string_view datagram);
+
+}  // namespace atl::node
