@@ -9,15 +9,11 @@
 //
 //   request            answer                                      client may also send
 //   kPing              kPong
-//   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal, kResize
-//   kAttach            kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal, kResize
-//   kListProcesses     kProcess*, kEnd
-//   kSignalProcess     kDone
-//   kRemoveProcess     kDone (the process is gone)
-//   kStat              kFile
-//   kListDirectory     kFile*, kEnd
-//   kReadFile          kFile, kData*, kEnd
-//   kWriteFile         kFile (after the client's kEnd)             kData*, kEnd
+//   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal,
+//   kResize kAttach            kStarted, kOutput*, kExit                   kStdin, kStdinEnd,
+//   kSignal, kResize kListProcesses     kProcess*, kEnd kSignalProcess     kDone kRemoveProcess
+//   kDone (the process is gone) kStat              kFile kListDirectory     kFile*, kEnd kReadFile
+//   kFile, kData*, kEnd kWriteFile         kFile (after the client's kEnd)             kData*, kEnd
 //   kMakeDirectory, kMove, kRemove, kChangeMode   kDone
 //
 // Processes. A process has a caller-chosen id. With `keep` it outlives the connection and stays
@@ -89,6 +85,18 @@ struct FrameHeader {
   Kind kind = Kind::kError;
 };
 
+// Limits that both sides keep to. They make every answer fit into one frame.
+inline constexpr std::size_t kMaxPathBytes = 4096;
+inline constexpr std::size_t kMaxNameBytes = 255;
+inline constexpr std::size_t kMaxUserBytes = 256;
+inline constexpr std::size_t kMaxArguments = 8192;
+inline constexpr std::size_t kMaxArgvBytes = 192 * 1024;  // with 4 bytes per argument
+inline constexpr std::size_t kMaxVariables = 4096;
+inline constexpr std::uint32_t kMaxJournalBytes = 64 * 1024 * 1024;
+inline constexpr std::uint64_t kMaxTimeoutMs = 366ULL * 24 * 3600 * 1000;
+inline constexpr std::uint32_t kMaxPtyCells = 10000;  // rows, and columns
+inline constexpr std::size_t kMaxErrorBytes = 4096;
+
 // REQUIRES: header.size() == kFrameHeaderBytes. Fails on an oversized payload.
 Result<FrameHeader> decode_header(std::string_view header);
 std::string encode_frame(Kind kind, std::string_view payload = {});
@@ -128,7 +136,7 @@ struct Output {
 };
 
 struct ExitStatus {
-  bool exited = false;         // true: exit_code is meaningful; false: signal is
+  bool exited = false;  // true: exit_code is meaningful; false: signal is
   std::uint32_t exit_code = 0;
   std::uint32_t signal = 0;
   bool timed_out = false;
@@ -180,7 +188,7 @@ struct ReadFileRequest {
 struct WriteFileRequest {
   std::string path;
   std::string user;
-  std::uint32_t mode = 0644;   // of a new file; an existing file keeps its mode
+  std::uint32_t mode = 0644;  // of a new file; an existing file keeps its mode
   bool make_parents = true;
 };
 struct MakeDirectoryRequest {
@@ -211,6 +219,12 @@ struct Pong {
   std::uint32_t protocol_version = kProtocolVersion;
   std::uint32_t process_count = 0;
 };
+
+// What the decoders check, for a caller that wants to refuse before it connects: limits, charset
+// of ids, no NUL bytes, absolute paths, and that the encoded request fits into one frame.
+Result<> validate(const SpawnRequest& request);
+Result<> validate_path(std::string_view path);
+Result<> validate_process_id(std::string_view process_id);
 
 // encode() gives the payload; decode_*() reads one.
 std::string encode(const SpawnRequest& request);

@@ -1,0 +1,42 @@
+// Frames over a blocking socket, for the worker that serves one file request.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "guest/wire.h"
+
+namespace atl::guest {
+
+class FileChannel {
+ public:
+  // `early_input` is what the agent had already read behind the request.
+  FileChannel(Fd socket, std::string_view early_input)
+      : socket_(std::move(socket)), input_(early_input) {}
+
+  // Small frames are gathered; flush() sends the rest.
+  Result<> send(Kind kind, std::string_view payload = {});
+  Result<> flush();
+
+  struct Frame {
+    Kind kind = Kind::kError;
+    std::string_view payload;  // valid until the next receive()
+  };
+  // Fails with kCancelled when the client is gone.
+  Result<Frame> receive();
+
+  // Reads and drops what a client goes on sending to a request that already failed, so that it
+  // comes to read the answer. Bounded.
+  void discard_upload();
+
+ private:
+  Result<> fill(std::size_t wanted_bytes);
+
+  Fd socket_;
+  std::string input_;
+  std::size_t consumed_bytes_ = 0;  // of input_
+  std::string output_;
+};
+
+}  // namespace atl::guest

@@ -1,0 +1,104 @@
+// Reading: stat, list, content.
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/strings.h"
+#include "guest/files.h"
+#include "guest/limits.h"
+
+namespace atl::guest {
+
+Result<> stat_file(FileChannel& channel, const PathRequest& request) {
+  const std::string path = clean_path(request.path);
+  TRY(auto info, describe(AT_FDCWD, path, path));
+  return channel.send(Kind::kFile, encode(info));
+}
+
+Result<> list_directory(FileChannel& channel, const PathRequest& request) {
+  const std::string path = clean_path(request.path);
+  Fd fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)};
+  if (!fd) {
+    return fail_file("listing", path);
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory{::fdopendir(fd.get()), ::closedir};
+  if (!directory) {
+    return fail_file("listing", path);
+  }
+  fd.release();
+  const std::string prefix = path == "/" ? path : path + "/";
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) {
+      if (errno != 0) {
+        return fail_file("listing", path);
+      }
+      return channel.send(Kind::kEnd);
+    }
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") {
+      continue;
+    }
+    auto info = describe(::dirfd(directory.get()), name, prefix + name);
+    if (!info) {
+      if (info.error().reason == "file_not_found") {
+        continue;  // removed since
+      }
+      return fail(std::move(info).error());
+    }
+    TRY_DO(channel.send(Kind::kFile, encode(*info)));
+  }
+}
+
+Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
+  const std::string path = clean_path(request.path);
+  // O_NONBLOCK: opening a FIFO or a device must not wait.
+  const Fd fd{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+  if (!fd) {
+    if (errno == ENXIO) {  // a socket
+      return fail(Code::kFailedPrecondition, concat(path, " is not a regular file"),
+                  "path_not_file");
+    }
+    return fail_file("reading", path);
+  }
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) {
+    return fail_file("reading", path);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return fail(Code::kFailedPrecondition, concat(path, " is not a regular file"), "path_not_file");
+  }
+  if (request.offset > static_cast<std::uint64_t>(INT64_MAX) ||
+      (request.offset > 0 && ::lseek(fd.get(), static_cast<off_t>(request.offset), SEEK_SET) < 0)) {
+    return fail(Code::kOutOfRange, concat("offset ", request.offset, " is out of range"),
+                "bad_offset");
+  }
+  TRY_DO(channel.send(Kind::kFile, encode(make_file_info(split_path(path).name, path, status))));
+  // By what the file gives, not by its size: files in /proc have none.
+  std::uint64_t left = request.length;
+  std::string buffer(kMaxPieceBytes, '\0');
+  while (left > 0) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer.size()));
+    const ssize_t got = ::read(fd.get(), buffer.data(), wanted);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return fail_file("reading", path);
+    }
+    if (got == 0) {
+      break;
+    }
+    const auto size = static_cast<std::size_t>(got);
+    TRY_DO(channel.send(Kind::kData, std::string_view{buffer}.substr(0, size)));
+    left -= size;
+  }
+  return channel.send(Kind::kEnd);
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,210 @@
+// Writing: the whole new content is staged first, so a client that goes away in the middle leaves
+// the old file as it was.
+//
+// Normally the stage is a temporary file beside the target that is renamed over it. Where the user
+// may write the file but not its directory, or could not give the new file the old owner, the
+// stage is an unlinked file in /tmp that is copied into the target when it is complete.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/strings.h"
+#include "guest/files.h"
+
+namespace atl::guest {
+namespace {
+
+constexpr int kMaxSymlinks = 40;
+
+struct Target {
+  Fd directory;
+  std::string name;
+  std::optional<struct stat> existing;
+};
+
+Result<Fd> open_parent(const std::string& parent, bool make_parents) {
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  Fd directory{::open(parent.c_str(), kFlags)};
+  if (!directory && errno == ENOENT && make_parents) {
+    TRY_DO(make_directories(parent));
+    directory = Fd{::open(parent.c_str(), kFlags)};
+  }
+  if (!directory) {
+    return fail_file("opening directory", parent);
+  }
+  return directory;
+}
+
+// Follows symlinks of the last component as open(2) would, also to a target yet to be created.
+Result<Target> resolve_target(const WriteFileRequest& request) {
+  std::string path = request.path;
+  if (path.ends_with('/')) {
+    return fail(file_error("writing", path, EISDIR));
+  }
+  for (int followed = 0; followed < kMaxSymlinks; ++followed) {
+    const SplitPath split = split_path(path);
+    if (split.name == "/" || split.name == "." || split.name == "..") {
+      return fail(file_error("writing", path, EISDIR));
+    }
+    Target target;
+    TRY(target.directory, open_parent(split.parent, request.make_parents));
+    target.name = split.name;
+    struct stat status{};
+    if (::fstatat(target.directory.get(), split.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) {
+        return target;
+      }
+      return fail_file("writing", path);
+    }
+    if (!S_ISLNK(status.st_mode)) {
+      target.existing = status;
+      return target;
+    }
+    std::string link(kMaxPathBytes, '\0');
+    const ssize_t size =
+        ::readlinkat(target.directory.get(), split.name.c_str(), link.data(), link.size());
+    if (size <= 0) {
+      return fail_file("reading symlink", path);
+    }
+    link.resize(static_cast<std::size_t>(size));
+    path = link[0] == '/' ? link : concat(split.parent, "/", link);
+  }
+  return fail(file_error("writing", request.path, ELOOP));
+}
+
+Result<> check_existing(const Target& target, const std::string& path) {
+  if (!target.existing) {
+    return {};
+  }
+  if (S_ISDIR(target.existing->st_mode)) {
+    return fail(file_error("writing", path, EISDIR));
+  }
+  if (!S_ISREG(target.existing->st_mode)) {
+    return fail(Code::kFailedPrecondition, concat(path, " is not a regular file"), "path_not_file");
+  }
+  // Replacing needs only a writable directory; writing needs a writable file. We promise writing.
+  if (::faccessat(target.directory.get(), target.name.c_str(), W_OK, 0) != 0) {
+    return fail_file("writing", path);
+  }
+  return {};
+}
+
+class Stage {
+ public:
+  Stage(const Target& target, const WriteFileRequest& request)
+      : target_(target), request_(request) {}
+  ~Stage() {
+    if (!name_.empty()) {
+      ::unlinkat(target_.directory.get(), name_.c_str(), 0);
+    }
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  Result<> open() {
+    auto beside = make_temporary(target_.directory.get(), O_WRONLY);
+    if (beside) {
+      fd_ = std::move(beside->fd);
+      name_ = std::move(beside->name);
+      if (take_owner()) {
+        return {};
+      }
+      ::unlinkat(target_.directory.get(), name_.c_str(), 0);
+      name_.clear();
+      return open_elsewhere();
+    }
+    const int error_number = errno;
+    if (target_.existing && (error_number == EACCES || error_number == EPERM)) {
+      return open_elsewhere();
+    }
+    return fail(file_error("writing", request_.path, error_number));
+  }
+
+  Result<> append(std::string_view bytes) {
+    if (!write_all(fd_.get(), bytes)) {
+      return fail_file("writing", request_.path);
+    }
+    return {};
+  }
+
+  Result<> commit() {
+    if (name_.empty()) {
+      return copy_into_target();
+    }
+    const mode_t mode = target_.existing ? target_.existing->st_mode & 07777 : request_.mode;
+    if (::fchmod(fd_.get(), mode) != 0 ||
+        ::renameat(target_.directory.get(), name_.c_str(), target_.directory.get(),
+                   target_.name.c_str()) != 0) {
+      return fail_file("writing", request_.path);
+    }
+    name_.clear();
+    return {};
+  }
+
+ private:
+  bool take_owner() {
+    struct stat status{};
+    if (!target_.existing || ::fstat(fd_.get(), &status) != 0) {
+      return true;
+    }
+    const bool same =
+        status.st_uid == target_.existing->st_uid && status.st_gid == target_.existing->st_gid;
+    return same || ::fchown(fd_.get(), target_.existing->st_uid, target_.existing->st_gid) == 0;
+  }
+
+  Result<> open_elsewhere() {
+    const Fd directory{::open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    auto temporary = directory ? make_temporary(directory.get(), O_RDWR)
+                               : Result<TemporaryFile>{fail_file("opening", "/tmp")};
+    if (!temporary) {
+      return fail(std::move(temporary).error());
+    }
+    ::unlinkat(directory.get(), temporary->name.c_str(), 0);
+    fd_ = std::move(temporary->fd);
+    return {};
+  }
+
+  Result<> copy_into_target() {
+    const Fd out{::openat(target_.directory.get(), target_.name.c_str(),
+                          O_WRONLY | O_TRUNC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC)};
+    if (!out || ::lseek(fd_.get(), 0, SEEK_SET) != 0) {
+      return fail_file("writing", request_.path);
+    }
+    return copy_content(fd_.get(), out.get());
+  }
+
+  const Target& target_;
+  const WriteFileRequest& request_;
+  Fd fd_;
+  std::string name_;  // beside the target; empty: the stage is elsewhere and already unlinked
+};
+
+}  // namespace
+
+Result<> write_file(FileChannel& channel, const WriteFileRequest& request) {
+  TRY(const auto target, resolve_target(request));
+  TRY_DO(check_existing(target, request.path));
+  Stage stage{target, request};
+  TRY_DO(stage.open());
+  for (;;) {
+    TRY(const auto frame, channel.receive());
+    if (frame.kind == Kind::kEnd) {
+      break;
+    }
+    if (frame.kind != Kind::kData) {
+      return fail(Code::kInvalidArgument, "an upload takes only kData and kEnd", "malformed");
+    }
+    TRY_DO(stage.append(frame.payload));
+  }
+  TRY_DO(stage.commit());
+  struct stat status{};
+  if (::fstatat(target.directory.get(), target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return fail_file("reading", request.path);
+  }
+  return channel.send(Kind::kFile,
+                      encode(make_file_info(split_path(request.path).name, request.path, status)));
+}
+
+}  // namespace atl::guest

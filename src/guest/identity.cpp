@@ -1,0 +1,170 @@
+#include "guest/identity.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/strings.h"
+#include "guest/limits.h"
+
+namespace atl::guest {
+namespace {
+
+constexpr std::uint64_t kMaxId = UINT32_MAX - 1;  // (uid_t)-1 means "leave as it is"
+
+std::optional<std::uint32_t> parse_id(std::string_view text) {
+  const auto number = parse_u64(text);
+  if (!number || *number > kMaxId) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(*number);
+}
+
+// Calls `use` with the fields of each line that has at least `min_fields`, until it returns true.
+template <class Use>
+void for_each_line(std::string_view text, std::size_t min_fields, Use use) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto fields = split(text.substr(0, end), ':');
+    if (fields.size() >= min_fields && use(fields)) {
+      return;
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+struct Account {
+  std::string_view name;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string_view home;
+  std::string_view shell;
+};
+
+std::optional<Account> find_account(std::string_view passwd, std::string_view name,
+                                    std::optional<std::uint32_t> uid) {
+  std::optional<Account> found;
+  for_each_line(passwd, 7, [&](const std::vector<std::string_view>& fields) {
+    const auto line_uid = parse_id(fields[2]);
+    const auto line_gid = parse_id(fields[3]);
+    if (!line_uid || !line_gid || !(uid ? *uid == *line_uid : fields[0] == name)) {
+      return false;
+    }
+    found = Account{fields[0], *line_uid, *line_gid, fields[5], fields[6]};
+    return true;
+  });
+  return found;
+}
+
+std::vector<gid_t> find_groups(std::string_view group, std::string_view member) {
+  std::vector<gid_t> groups;
+  for_each_line(group, 4, [&](const std::vector<std::string_view>& fields) {
+    const auto gid = parse_id(fields[2]);
+    const auto members = split(fields[3], ',');
+    if (gid && std::find(members.begin(), members.end(), member) != members.end()) {
+      groups.push_back(*gid);
+    }
+    return groups.size() >= kMaxSupplementaryGroups;
+  });
+  return groups;
+}
+
+std::string read_account_file(const char* path) {
+  const Fd fd{::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+  struct stat status{};
+  std::string content;
+  if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return content;
+  }
+  char buffer[4096];
+  while (content.size() < kMaxAccountFileBytes) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) {
+      break;
+    }
+    content.append(buffer, static_cast<std::size_t>(got));
+  }
+  return content;
+}
+
+Identity from_account(const Account& account, std::string_view group) {
+  Identity identity;
+  identity.uid = account.uid;
+  identity.gid = account.gid;
+  identity.groups = find_groups(group, account.name);
+  identity.name = account.name;
+  identity.home = account.home.empty() || account.home[0] != '/' ? "/" : account.home;
+  identity.shell = account.shell.empty() ? "/bin/sh" : account.shell;
+  return identity;
+}
+
+}  // namespace
+
+Result<Identity> resolve_identity(std::string_view user, std::string_view passwd,
+                                  std::string_view group) {
+  if (user.empty()) {
+    user = "root";
+  }
+  const auto colon = user.find(':');
+  const auto user_part = user.substr(0, colon);
+  const auto uid = parse_id(user_part);
+  std::optional<std::uint32_t> gid;
+  if (colon != std::string_view::npos) {
+    gid = parse_id(user.substr(colon + 1));
+    if (!uid || !gid) {
+      return fail(Code::kInvalidArgument,
+                  concat("user '", user, "' is not a name, a uid or uid:gid"), "bad_user");
+    }
+  }
+  const auto account = find_account(passwd, user_part, uid);
+  Identity identity;
+  if (account) {
+    identity = from_account(*account, group);
+  } else if (uid && *uid != 0) {
+    // An id without an account, as in `docker run --user 1234`.
+    identity.uid = *uid;
+    identity.name = concat(*uid);
+    identity.home = "/";
+  } else if (!uid && user_part != "root") {
+    return fail(Code::kNotFound, concat("user '", user, "' is not in /etc/passwd"),
+                "user_not_found");
+  }
+  if (gid) {
+    identity.gid = *gid;
+  }
+  return identity;
+}
+
+Result<Identity> find_identity(std::string_view user) {
+  return resolve_identity(user, read_account_file("/etc/passwd"), read_account_file("/etc/group"));
+}
+
+Result<> assume_identity(const Identity& identity) {
+  if (::setgroups(identity.groups.size(), identity.groups.data()) != 0) {
+    // An agent without privileges (development) can only be itself.
+    const bool already = errno == EPERM && ::geteuid() == identity.uid &&
+                         ::getegid() == identity.gid && ::geteuid() != 0;
+    if (!already) {
+      return fail_errno("setting the groups");
+    }
+  }
+  if (::setresgid(identity.gid, identity.gid, identity.gid) != 0 ||
+      ::setresuid(identity.uid, identity.uid, identity.uid) != 0) {
+    const int error_number = errno;
+    if (error_number == EINVAL) {
+      return fail(Code::kNotFound,
+                  concat("ids ", identity.uid, ":", identity.gid, " do not exist in this sandbox"),
+                  "user_not_found");
+    }
+    return fail(errno_error("becoming the user", error_number));
+  }
+  return {};
+}
+
+}  // namespace atl::guest

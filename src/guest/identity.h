@@ -1,0 +1,37 @@
+// Who a process or a file request runs as.
+//
+// /etc/passwd and /etc/group belong to the sandbox, so they are read like any hostile file: only
+// regular files, without blocking, bounded, and by a forked child, never by PID 1 itself. There is
+// no NSS: the two text files are the whole truth. A missing passwd (an empty image) still knows
+// root and any numeric id.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace atl::guest {
+
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // supplementary
+  std::string name = "root";
+  std::string home = "/root";
+  std::string shell = "/bin/sh";
+};
+
+// `user` is a name, a uid or uid:gid; empty means root. Fails with reason user_not_found.
+Result<Identity> resolve_identity(std::string_view user, std::string_view passwd,
+                                  std::string_view group);
+// The same with the files of this root directory.
+Result<Identity> find_identity(std::string_view user);
+// setgroups, setresgid, setresuid: for good. Does nothing when the caller already is `identity`
+// and may not call setgroups.
+Result<> assume_identity(const Identity& identity);
+
+}  // namespace atl::guest

@@ -1,0 +1,39 @@
+// Every bound of the agent, in one place. The agent shares its sandbox's memory limit, so what it
+// holds for others is bounded per connection, per process and in total.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::guest {
+
+inline constexpr std::size_t kMaxConnections = 1024;
+inline constexpr std::size_t kMaxProcesses = 1024;
+inline constexpr std::size_t kMaxFileWorkers = 128;
+// Pipes whose process has ended but whose other end a background child still holds.
+inline constexpr std::size_t kMaxOrphanPipes = 256;
+
+// Above this many bytes not yet taken by the client, no more output is encoded for it.
+inline constexpr std::size_t kMaxUnsentBytes = 128 * 1024;
+// How far the slowest connected reader may lag before the process's pipes are no longer read.
+inline constexpr std::size_t kReaderWindowBytes = 256 * 1024;
+// Above this many bytes not yet taken by the process, its clients are no longer read.
+inline constexpr std::size_t kMaxPendingInputBytes = 64 * 1024;
+inline constexpr std::size_t kJournalChunkBytes = 64 * 1024;
+// Over all processes; beyond it the journal that grows forgets its own oldest bytes first.
+inline constexpr std::uint64_t kMaxTotalJournalBytes = 64ULL * 1024 * 1024;
+// One kOutput or kData frame.
+inline constexpr std::size_t kMaxPieceBytes = 64 * 1024;
+
+inline constexpr std::int64_t kRemoveGraceMs = 5000;
+// A terminal's kernel buffers hold less than this; what a dead leader wrote is within it.
+inline constexpr std::size_t kMaxTerminalDrainBytes = 128 * 1024;
+inline constexpr std::size_t kMaxAccountFileBytes = 1024 * 1024;
+inline constexpr std::size_t kMaxSupplementaryGroups = 256;
+inline constexpr std::size_t kMaxStatusBytes = 32 * 1024;
+// Directories held open at once while a tree is removed.
+inline constexpr std::size_t kMaxRemoveDepth = 200;
+// How much of a refused upload is read and thrown away so that the client sees the answer.
+inline constexpr std::size_t kMaxRefusedUploadBytes = 4 * 1024 * 1024;
+
+}  // namespace atl::guest

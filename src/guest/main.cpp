@@ -1,0 +1,33 @@
+// atoll-guest: PID 1 of a sandbox. The runtime passes the listening socket as descriptor 3.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "guest/agent.h"
+
+namespace {
+
+constexpr int kListenerFd = 3;
+
+// Idle sandboxes are many: give memory back early, keep one arena.
+void make_heap_small() {
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_MMAP_THRESHOLD, 32 * 1024);
+  ::mallopt(M_TRIM_THRESHOLD, 32 * 1024);
+  ::mallopt(M_TOP_PAD, 0);
+}
+
+}  // namespace
+
+int main() {
+  make_heap_small();
+  auto agent = atl::guest::Agent::create(atl::Fd{kListenerFd});
+  if (!agent) {
+    std::fprintf(stderr, "atoll-guest: %s\n", agent.error().message.c_str());
+    return 1;
+  }
+  const auto ended = (*agent)->run();
+  std::fprintf(stderr, "atoll-guest: %s\n", ended.error().message.c_str());
+  return 1;
+}

@@ -1,0 +1,127 @@
+// One process of the table: its pipes, its journal, and who reads it.
+//
+// Output flows pipe -> journal -> readers. Each connected reader has a cursor in the journal; the
+// pipes are read only while the slowest cursor is within kReaderWindowBytes of the end, which is
+// the whole of the back-pressure. A process ends for its readers when its leader was reaped and
+// what the leader could have written was read; a background child that still holds the pipe
+// cannot delay that, and the pipe is given to the owner so that the child does not get SIGPIPE.
+//
+// The group is signalled only while its id cannot have been reused: before the leader is reaped,
+// or while a removal watches the group's last members.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guest/connection.h"
+#include "guest/input.h"
+#include "guest/journal.h"
+#include "guest/loop.h"
+#include "guest/spawn.h"
+#include "guest/wire.h"
+
+namespace atl::guest {
+
+std::int64_t monotonic_ms();
+
+class Process {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_deadline_changed() = 0;
+    // The process may have become erasable().
+    virtual void on_process_settled() = 0;
+    // Reads and drops what a background child still writes.
+    virtual void adopt_pipe(Fd pipe) = 0;
+  };
+
+  Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t serial,
+          const SpawnRequest& request, pid_t pid);
+  Result<> start(Spawned spawned, const SpawnRequest& request);
+
+  // The connection that spawned a process owns it: without `keep`, its end is the process's end.
+  enum class Role : std::uint8_t { kOwner, kReader };
+  void attach(Connection& connection, std::uint64_t from_offset, Role role);
+  void on_frame(Connection& connection, Kind kind, std::string_view payload);
+  void on_drained(Connection& connection);
+  void on_peer_gone(Connection& connection);
+  // The connection is about to be destroyed.
+  void detach(Connection& connection);
+
+  void kill_group(int signal);
+  void remove(Connection& waiter);
+  void on_leader_exit(int wait_status);
+  // Some child of the agent ended: a removal may be complete.
+  void check_removed();
+  void on_deadline(std::int64_t now_ms);
+
+  std::optional<std::int64_t> next_deadline_ms() const;
+  ProcessInfo info() const;
+  const std::string& id() const { return info_.process_id; }
+  pid_t pid() const { return pid_; }
+  std::uint64_t serial() const { return serial_; }
+  bool running() const { return info_.running; }
+  // Not to be found by its id any more; only its readers still see it.
+  bool forgotten() const { return forgotten_; }
+  bool erasable() const;
+
+ private:
+  struct Source {
+    explicit Source(Loop& loop) : watch(loop) {}
+    Fd fd;
+    Watch watch;
+    Stream stream = Stream::kStdout;
+    // After the leader's exit: how much of what is in the pipe is still to be read.
+    std::optional<std::size_t> drain_bytes;
+  };
+  struct Reader {
+    Connection* connection = nullptr;
+    Journal::Cursor cursor;
+    bool owner = false;
+    bool started_sent = false;
+    bool gone = false;  // only its input is still wanted
+  };
+
+  Result<> watch_source(Source& source, Fd fd, Stream stream);
+  void on_status();
+  void on_start_failed(const Error& error);
+  void on_readable(Source& source);
+  enum class SourceEnd : std::uint8_t { kEndOfFile, kDrained };
+  void end_source(Source& source, SourceEnd end);
+  void begin_drain();
+  void pump(Reader& reader);
+  void settle();
+  bool finished() const;
+  void hold_clients();
+  void forget();
+
+  Owner& owner_;
+  const std::uint64_t serial_;
+  const pid_t pid_;
+  ProcessInfo info_;
+  Journal journal_;
+  std::vector<Reader> readers_;
+  std::vector<Connection*> removers_;
+
+  Fd status_fd_;
+  Watch status_watch_;
+  std::string status_;
+  bool starting_ = true;
+  Input input_;
+  std::array<Source, 2> sources_;
+  Fd terminal_;  // a second handle of the terminal, for its window size and foreground group
+
+  std::optional<std::int64_t> timeout_at_ms_;
+  std::optional<std::int64_t> remove_kill_at_ms_;
+  bool timed_out_ = false;
+  bool removing_ = false;
+  bool remove_killed_ = false;
+  bool forgotten_ = false;
+};
+
+}  // namespace atl::guest

@@ -1,0 +1,125 @@
+// Process, the part that moves output: pipe to journal to readers.
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "guest/limits.h"
+#include "guest/process.h"
+
+namespace atl::guest {
+namespace {
+
+bool has_writer(const Fd& pipe) {
+  pollfd entry{.fd = pipe.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) >= 0 && (entry.revents & POLLHUP) == 0;
+}
+
+}  // namespace
+
+void Process::on_readable(Source& source) {
+  const auto room = journal_.prepare();
+  const std::size_t wanted =
+      source.drain_bytes ? std::min(room.size(), *source.drain_bytes) : room.size();
+  const ssize_t got = ::read(source.fd.get(), room.data(), wanted);
+  if (got < 0 && (errno == EINTR || (errno == EAGAIN && !source.drain_bytes))) {
+    return;
+  }
+  if (got > 0) {
+    journal_.commit(source.stream, static_cast<std::size_t>(got));
+    if (source.drain_bytes) {
+      *source.drain_bytes -= static_cast<std::size_t>(got);
+      if (*source.drain_bytes == 0) {
+        end_source(source, SourceEnd::kDrained);
+      }
+    }
+  } else {
+    // 0, or EIO from a terminal whose last user has gone: the end. EAGAIN while draining: that
+    // was all there is.
+    const bool drained = got < 0 && errno == EAGAIN;
+    end_source(source, drained ? SourceEnd::kDrained : SourceEnd::kEndOfFile);
+  }
+  settle();
+}
+
+void Process::end_source(Source& source, SourceEnd end) {
+  source.watch.stop();
+  if (end == SourceEnd::kDrained && source.stream != Stream::kPty && has_writer(source.fd)) {
+    owner_.adopt_pipe(std::move(source.fd));
+  }
+  source.fd.reset();
+}
+
+void Process::begin_drain() {
+  for (Source& source : sources_) {
+    if (!source.fd) {
+      continue;
+    }
+    int available = 0;
+    if (source.stream == Stream::kPty) {
+      // A terminal moves bytes between its buffers in the background; only reading tells.
+      source.drain_bytes = kMaxTerminalDrainBytes;
+    } else if (::ioctl(source.fd.get(), FIONREAD, &available) != 0 || available <= 0) {
+      end_source(source, SourceEnd::kDrained);
+    } else {
+      source.drain_bytes = static_cast<std::size_t>(available);
+    }
+  }
+}
+
+void Process::pump(Reader& reader) {
+  if (starting_ || reader.gone) {
+    return;
+  }
+  Connection& connection = *reader.connection;
+  if (!reader.started_sent) {
+    reader.started_sent = true;
+    connection.send(Kind::kStarted, encode_number(info_.pid));
+  }
+  while (connection.wants_output()) {
+    const auto piece = journal_.read(reader.cursor, kMaxPieceBytes);
+    if (piece.bytes.empty()) {
+      if (finished()) {
+        connection.send(Kind::kExit, encode(info_.exit));
+        connection.finish();
+      }
+      return;
+    }
+    connection.send_output({piece.stream, piece.offset}, piece.bytes);
+  }
+}
+
+// Brings everything in line with the state: readers get what there is, the journal forgets what it
+// may, and the pipes are read exactly when there is room.
+void Process::settle() {
+  std::uint64_t needed_from = UINT64_MAX;
+  for (Reader& reader : readers_) {
+    pump(reader);
+    if (!reader.gone) {
+      needed_from = std::min(needed_from, reader.cursor.offset);
+    }
+  }
+  journal_.trim(needed_from);
+  const bool room =
+      needed_from == UINT64_MAX || journal_.end_offset() - needed_from < kReaderWindowBytes;
+  for (Source& source : sources_) {
+    if (source.fd && room) {
+      source.watch.want(EPOLLIN);
+    } else {
+      source.watch.pause();
+    }
+  }
+  if (finished()) {
+    terminal_.reset();
+    owner_.on_process_settled();
+  }
+}
+
+bool Process::finished() const {
+  return !starting_ && !info_.running && !sources_[0].fd && !sources_[1].fd;
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,68 @@
+// The process table: requests about processes, the timer, and reaping.
+//
+// Processes are found by the caller's id, listed in order of start, and swept when nobody needs
+// them any more. One timer serves all deadlines.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <list>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "guest/connection.h"
+#include "guest/journal.h"
+#include "guest/loop.h"
+#include "guest/process.h"
+
+namespace atl::guest {
+
+class Processes final : private Process::Owner {
+ public:
+  Processes(Loop& loop, const rlimit& file_limit);
+  ~Processes() override;
+  Result<> start();
+
+  // Requests; each answers on the connection.
+  void spawn(Connection& connection, std::string_view payload);
+  void attach(Connection& connection, std::string_view payload);
+  void list(Connection& connection);  // also when more room became free
+  void signal(Connection& connection, std::string_view payload);
+  void remove(Connection& connection, std::string_view payload);
+
+  // A child of the agent was reaped. Returns false when it is not one of these processes.
+  bool on_reaped(pid_t pid, int wait_status);
+  // After every batch of reaped children.
+  void check_removals();
+  // Erases what nobody needs any more. Not during event delivery.
+  void sweep();
+  std::size_t count() const;
+
+ private:
+  struct OrphanPipe {
+    OrphanPipe(Loop& loop, Fd pipe) : fd(std::move(pipe)), watch(loop) {}
+    Fd fd;
+    Watch watch;
+    bool ended = false;
+  };
+
+  void on_deadline_changed() override;
+  void on_process_settled() override { dirty_ = true; }
+  void adopt_pipe(Fd pipe) override;
+  void on_timer();
+  Result<> try_spawn(Connection& connection, std::string_view payload);
+  Result<Process*> find(std::string_view id);
+
+  Loop& loop_;
+  const rlimit file_limit_;
+  JournalBudget budget_;
+  std::vector<std::unique_ptr<Process>> processes_;  // in order of start
+  std::list<OrphanPipe> orphans_;
+  std::uint64_t next_serial_ = 1;
+  Fd timer_;
+  Watch timer_watch_;
+  bool dirty_ = false;
+};
+
+}  // namespace atl::guest
