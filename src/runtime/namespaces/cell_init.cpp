@@ -29,6 +29,7 @@
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/landlock.h"
+#include "runtime/namespaces/mount_transfer.h"
 
 namespace atl::runtime::namespaces {
 namespace {
@@ -137,30 +138,9 @@ int set_resource_limits(CellState& state) {
   return result(::setrlimit(RLIMIT_NOFILE, &files));
 }
 
+// When the node is gone this fails, and with nobody to report to the child just ends.
 int wait_for_mounts(CellState& state) {
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof state.mount_fds)];
-  char byte = 0;
-  iovec data{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ssize_t got = 0;
-  do {
-    got = ::recvmsg(state.channel_fd, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) {
-    return errno;
-  }
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  const std::size_t bytes = (state.plan.layer_count + 1) * sizeof(int);
-  if (got == 0 || (message.msg_flags & MSG_CTRUNC) != 0 || header == nullptr ||
-      header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(bytes)) {
-    return EPIPE;  // the node is gone: leave quietly, nobody listens
-  }
-  std::memcpy(state.mount_fds, CMSG_DATA(header), bytes);
-  return 0;
+  return receive_mounts(state.channel_fd, state.mount_fds, state.plan.layer_count + 1);
 }
 
 // Raw calls: the C library's setresuid would signal threads that do not exist in this process.

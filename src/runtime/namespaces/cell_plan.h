@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace atl::runtime::namespaces {
 
@@ -17,10 +18,10 @@ inline constexpr std::size_t kMaxLayers = 64;
 // Descriptors the child keeps: its channel, the guest binary, the listening socket, cgroups.
 inline constexpr std::size_t kMaxCgroupFds = 16;
 
-// A path below /proc that the cell must not see. Files are covered by /dev/null, directories by
-// an empty read-only one.
+// A path the cell must not see, as seen from the stage. Files are covered by /dev/null,
+// directories by an empty read-only one.
 struct ProcMask {
-  const char* path;
+  std::string path;
   bool directory;
 };
 
@@ -33,7 +34,7 @@ struct CellPlan {
   const char* stage_dir = nullptr;
   const char* hostname = nullptr;
   const char* overlay_options = nullptr;
-  const char* shm_size = nullptr;       // bytes in decimal
+  const char* shm_options = nullptr;    // of the tmpfs on /dev/shm
   const char* hostname_file = nullptr;  // content for images without /etc/hostname
   const char* hosts_file = nullptr;     // content for images without /etc/hosts
   std::size_t layer_count = 0;
@@ -48,6 +49,7 @@ struct CellPlan {
 inline constexpr const char* kStageUpper = "u";
 inline constexpr const char* kStageRoot = "root";
 inline constexpr const char* kStageSys = "s";
+inline constexpr const char* kEmptyDirectory = "root/sys/fs";
 
 // The name of layer `index` ("l0" is the topmost).
 struct LayerName {

@@ -1,166 +1,78 @@
 // How the cell's file tree comes to be, before the host's tree is let go.
 //
-// Two rules keep a hostile image harmless while host paths are still reachable. The image's own
-// names are opened only as single components without following links (/dev, /proc, /sys below
-// the overlay's root descriptor); every deeper name is one we made ourselves, reached through the
-// descriptor of a mount of ours. And /sys is an allow-list: an own tmpfs with read-only pieces of
-// a fresh sysfs, so what a future kernel adds there stays invisible.
+// The working directory is the stage; "root" below it is the overlay. Two rules keep a hostile
+// image harmless while host paths are still reachable. An image's own name is mounted on only
+// after it was opened as a directory without following a link (nothing can change it in between:
+// no program of the cell runs yet, and layers never change); every deeper name lies on a mount of
+// ours. And /sys is an allow-list: an own tmpfs with read-only pieces of a fresh sysfs, so what a
+// future kernel adds there stays invisible.
+//
+// Plain mount(2) is used wherever it can do the job: one call, where fsopen, fsconfig, fsmount
+// and move_mount are eight and make a temporary mount namespace each time.
 #include "runtime/namespaces/cell_root.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
 namespace {
 
-constexpr unsigned kPlainMount = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
-struct Option {
-  const char* key;
-  const char* value;  // nullptr: a flag
+struct Binding {
+  const char* source;
+  const char* target;
 };
 
-// A new file system as a detached mount. Returns its descriptor or -1.
-int make_file_system(const char* type, unsigned attributes, const Option* options,
-                     std::size_t count) {
-  const int context = ::fsopen(type, FSOPEN_CLOEXEC);
-  if (context < 0) {
-    return -1;
-  }
-  int mount_fd = -1;
-  bool configured = true;
-  for (std::size_t i = 0; i < count && configured; ++i) {
-    const auto command = options[i].value == nullptr ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING;
-    configured = ::fsconfig(context, command, options[i].key, options[i].value, 0) == 0;
-  }
-  if (configured && ::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
-    mount_fd = ::fsmount(context, FSMOUNT_CLOEXEC, attributes);
-  }
-  const int error = errno;
-  ::close(context);
-  errno = error;
-  return mount_fd;
+int bind(const Binding& binding) {
+  return ::mount(binding.source, binding.target, nullptr, MS_BIND, nullptr);
 }
 
-int attach(int mount_fd, int directory_fd, const char* name) {
-  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (name[0] == '\0' ? MOVE_MOUNT_T_EMPTY_PATH : 0U);
-  return ::move_mount(mount_fd, "", directory_fd, name, flags);
+int remount_read_only(const char* target) {
+  return ::mount(nullptr, target, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kPlain, nullptr);
 }
 
-// Binds `source` (a path or a name below `source_fd`) onto `name` below `directory_fd`.
-int bind(int source_fd, const char* source, int directory_fd, const char* name) {
-  const int copy =
-      ::open_tree(source_fd, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-  if (copy < 0) {
-    return -1;
-  }
-  const int returned = attach(copy, directory_fd, name);
-  const int error = errno;
-  ::close(copy);
-  errno = error;
-  return returned;
+int make_file(const char* path) {
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return fd < 0 ? -1 : ::close(fd);
 }
 
-int make_file(int directory_fd, const char* name) {
-  const int fd = ::openat(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    return -1;
-  }
-  return ::close(fd);
-}
-
-// Mounts onto a top-level directory of the image, which it makes when the image lacks it.
-int attach_to_image(const CellState& state, int mount_fd, const char* name) {
+// A top-level directory of the image, made when the image lacks it. Fails on a link.
+int ensure_directory(const CellState& state, const char* name) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  int target = ::openat(state.root_fd, name, kFlags);
-  if (target < 0 && errno == ENOENT && ::mkdirat(state.root_fd, name, 0755) == 0) {
-    target = ::openat(state.root_fd, name, kFlags);
+  int fd = ::openat(state.root_fd, name, kFlags);
+  if (fd < 0 && errno == ENOENT && ::mkdirat(state.root_fd, name, 0755) == 0) {
+    fd = ::openat(state.root_fd, name, kFlags);
   }
-  if (target < 0) {
-    return -1;
-  }
-  const int returned = attach(mount_fd, target, "");
-  const int error = errno;
-  ::close(target);
-  errno = error;
-  return returned;
-}
-
-int make_dev_entries(int dev) {
-  constexpr const char* kNodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
-  for (const char* name : kNodes) {
-    char source[32] = "/dev/";
-    for (std::size_t i = 0; name[i] != '\0'; ++i) {
-      source[5 + i] = name[i];
-    }
-    if (make_file(dev, name) != 0 || bind(AT_FDCWD, source, dev, name) != 0) {
-      return errno;
-    }
-  }
-  constexpr const char* kLinks[][2] = {{"/proc/self/fd", "fd"},
-                                       {"/proc/self/fd/0", "stdin"},
-                                       {"/proc/self/fd/1", "stdout"},
-                                       {"/proc/self/fd/2", "stderr"},
-                                       {"pts/ptmx", "ptmx"}};
-  for (const auto& link : kLinks) {
-    if (::symlinkat(link[0], dev, link[1]) != 0) {
-      return errno;
-    }
-  }
-  constexpr const char* kDirectories[] = {"pts", "shm", "mqueue"};
-  for (const char* name : kDirectories) {
-    if (::mkdirat(dev, name, 0755) != 0) {
-      return errno;
-    }
-  }
-  return 0;
+  return fd < 0 ? -1 : ::close(fd);
 }
 
 // Writes a sysctl of the cell's own namespaces; kernels without it are fine.
-void write_sysctl(int proc, const char* path, const char* value, std::size_t size) {
-  const int fd = ::openat(proc, path, O_WRONLY | O_CLOEXEC);
+void write_sysctl(const char* path, const char* value, std::size_t size) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
   if (fd >= 0) {
     [[maybe_unused]] const auto wrote = ::write(fd, value, size);
     ::close(fd);
   }
 }
 
-int cover_proc(const CellState& state, int proc) {
-  for (const ProcMask& mask : state.plan.proc_masks) {
-    const int returned = mask.directory ? bind(state.sys_fd, "fs", proc, mask.path)
-                                        : bind(AT_FDCWD, "/dev/null", proc, mask.path);
-    if (returned != 0 && errno != ENOENT) {
-      return errno;
-    }
-  }
-  const int settings = ::open_tree(proc, "sys", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  mount_attr read_only{};
-  read_only.attr_set = MOUNT_ATTR_RDONLY;
-  if (settings < 0 ||
-      ::mount_setattr(settings, "", AT_EMPTY_PATH, &read_only, sizeof read_only) != 0 ||
-      attach(settings, proc, "sys") != 0) {
-    return errno;
-  }
-  return ::close(settings);
-}
-
 }  // namespace
 
 int attach_layers(CellState& state) {
-  for (std::size_t i = 0; i < state.plan.layer_count; ++i) {
-    if (attach(state.mount_fds[i], AT_FDCWD, LayerName{i}.text) != 0) {
+  for (std::size_t i = 0; i <= state.plan.layer_count; ++i) {
+    const LayerName name{i};
+    const char* target = i < state.plan.layer_count ? name.text : kStageUpper;
+    if (::move_mount(state.mount_fds[i], "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
       return errno;
     }
   }
-  return attach(state.mount_fds[state.plan.layer_count], AT_FDCWD, kStageUpper) != 0 ? errno : 0;
+  return 0;
 }
 
-// By mount(2): one fsconfig string holds at most 255 bytes, too few for 64 layers.
 int mount_overlay(CellState& state) {
   if (::mount("overlay", kStageRoot, "overlay", 0, state.plan.overlay_options) != 0) {
     return errno;
@@ -170,92 +82,97 @@ int mount_overlay(CellState& state) {
 }
 
 int build_dev(CellState& state) {
-  constexpr Option kDevOptions[] = {{"mode", "0755"}, {"size", "262144"}, {"nr_inodes", "512"}};
-  const int dev = make_file_system("tmpfs", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, kDevOptions,
-                                   std::size(kDevOptions));
-  if (dev < 0 || attach_to_image(state, dev, "dev") != 0) {
+  if (ensure_directory(state, "dev") != 0 ||
+      ::mount("tmpfs", "root/dev", "tmpfs", MS_NOSUID | MS_NOEXEC,
+              "mode=0755,size=256k,nr_inodes=512") != 0) {
     return errno;
   }
-  const int error = make_dev_entries(dev);
-  if (error != 0) {
-    return error;
-  }
-  constexpr Option kPtsOptions[] = {
-      {"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}};
-  const Option shm_options[] = {
-      {"mode", "1777"}, {"size", state.plan.shm_size}, {"nr_inodes", "65536"}};
-  const struct {
-    const char* type;
-    const char* name;
-    const Option* options;
-    std::size_t count;
-    unsigned attributes;
-    bool optional;
-  } mounts[] = {
-      {"devpts", "pts", kPtsOptions, std::size(kPtsOptions), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-       false},
-      {"tmpfs", "shm", shm_options, std::size(shm_options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-       false},
-      // Kernels without POSIX message queues have no such file system.
-      {"mqueue", "mqueue", nullptr, 0, kPlainMount, true},
-  };
-  for (const auto& entry : mounts) {
-    const int fd = make_file_system(entry.type, entry.attributes, entry.options, entry.count);
-    if (fd < 0 && entry.optional && errno == ENODEV) {
-      continue;
-    }
-    if (fd < 0 || attach(fd, dev, entry.name) != 0) {
+  constexpr Binding kNodes[] = {
+      {"/dev/null", "root/dev/null"},       {"/dev/zero", "root/dev/zero"},
+      {"/dev/full", "root/dev/full"},       {"/dev/random", "root/dev/random"},
+      {"/dev/urandom", "root/dev/urandom"}, {"/dev/tty", "root/dev/tty"}};
+  for (const Binding& node : kNodes) {
+    if (make_file(node.target) != 0 || bind(node) != 0) {
       return errno;
     }
-    ::close(fd);
   }
-  return ::close(dev);
+  constexpr Binding kLinks[] = {{"/proc/self/fd", "root/dev/fd"},
+                                {"/proc/self/fd/0", "root/dev/stdin"},
+                                {"/proc/self/fd/1", "root/dev/stdout"},
+                                {"/proc/self/fd/2", "root/dev/stderr"},
+                                {"pts/ptmx", "root/dev/ptmx"}};
+  for (const Binding& link : kLinks) {
+    if (::symlink(link.source, link.target) != 0) {
+      return errno;
+    }
+  }
+  for (const char* directory : {"root/dev/pts", "root/dev/shm", "root/dev/mqueue"}) {
+    if (::mkdir(directory, 0755) != 0) {
+      return errno;
+    }
+  }
+  if (::mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+              "newinstance,ptmxmode=0666,mode=0620,gid=5") != 0 ||
+      ::mount("shm", "root/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, state.plan.shm_options) != 0) {
+    return errno;
+  }
+  // Kernels without POSIX message queues have no such file system.
+  return ::mount("mqueue", "root/dev/mqueue", "mqueue", kPlain, nullptr) != 0 && errno != ENODEV
+             ? errno
+             : 0;
 }
 
 int build_sys(CellState& state) {
-  constexpr Option kSysOptions[] = {{"mode", "0755"}, {"size", "4096"}, {"nr_inodes", "32"}};
-  state.sys_fd = make_file_system("tmpfs", kPlainMount, kSysOptions, std::size(kSysOptions));
-  if (state.sys_fd < 0 || attach_to_image(state, state.sys_fd, "sys") != 0) {
+  if (ensure_directory(state, "sys") != 0 ||
+      ::mount("tmpfs", "root/sys", "tmpfs", kPlain, "mode=0755,size=4k,nr_inodes=32") != 0) {
     return errno;
   }
-  constexpr const char* kDirectories[] = {
-      "class",           "class/net",           "devices", "devices/system", "devices/system/cpu",
-      "devices/virtual", "devices/virtual/net", "fs"};
+  constexpr const char* kDirectories[] = {"root/sys/class",
+                                          "root/sys/class/net",
+                                          "root/sys/devices",
+                                          "root/sys/devices/system",
+                                          "root/sys/devices/system/cpu",
+                                          "root/sys/devices/virtual",
+                                          "root/sys/devices/virtual/net",
+                                          kEmptyDirectory};
   for (const char* name : kDirectories) {
-    if (::mkdirat(state.sys_fd, name, 0755) != 0) {
+    if (::mkdir(name, 0755) != 0) {
       return errno;
     }
   }
-  const int fresh = make_file_system("sysfs", kPlainMount | MOUNT_ATTR_RDONLY, nullptr, 0);
-  // Attached to the stage for a moment: kernels before 6.15 cannot copy parts of a detached tree.
-  if (fresh < 0 || attach(fresh, AT_FDCWD, kStageSys) != 0) {
+  // Fresh, not the host's: /sys/class/net shows the network namespace it was mounted in. Copies
+  // of a read-only mount are read-only.
+  if (::mount("sysfs", kStageSys, "sysfs", kPlain | MS_RDONLY, nullptr) != 0) {
     return errno;
   }
-  constexpr const char* kShown[] = {"devices/system/cpu", "class/net", "devices/virtual/net"};
-  for (const char* name : kShown) {
-    if (bind(fresh, name, state.sys_fd, name) != 0) {
+  constexpr Binding kShown[] = {{"s/devices/system/cpu", "root/sys/devices/system/cpu"},
+                                {"s/class/net", "root/sys/class/net"},
+                                {"s/devices/virtual/net", "root/sys/devices/virtual/net"}};
+  for (const Binding& shown : kShown) {
+    if (bind(shown) != 0) {
       return errno;
     }
   }
-  ::close(fresh);
-  mount_attr read_only{};
-  read_only.attr_set = MOUNT_ATTR_RDONLY;
-  return ::mount_setattr(state.sys_fd, "", AT_EMPTY_PATH, &read_only, sizeof read_only) != 0 ? errno
-                                                                                             : 0;
+  return remount_read_only("root/sys") != 0 ? errno : 0;
 }
 
 int build_proc(CellState& state) {
-  const int proc = make_file_system("proc", kPlainMount, nullptr, 0);
-  if (proc < 0 || attach_to_image(state, proc, "proc") != 0) {
+  if (ensure_directory(state, "proc") != 0 ||
+      ::mount("proc", "root/proc", "proc", kPlain, nullptr) != 0) {
     return errno;
   }
   // Behind the seccomp rule: no user namespace may be made in the cell, by anyone, ever.
-  write_sysctl(proc, "sys/user/max_user_namespaces", "0", 1);
+  write_sysctl("root/proc/sys/user/max_user_namespaces", "0", 1);
   // As Docker does: port 80 needs no privilege, the network is the cell's own.
-  write_sysctl(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
-  const int error = cover_proc(state, proc);
-  ::close(proc);
-  return error;
+  write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
+  for (const ProcMask& mask : state.plan.proc_masks) {
+    if (bind({mask.directory ? kEmptyDirectory : "/dev/null", mask.path.c_str()}) != 0 &&
+        errno != ENOENT) {
+      return errno;
+    }
+  }
+  constexpr const char* kSettings = "root/proc/sys";
+  return bind({kSettings, kSettings}) != 0 || remount_read_only(kSettings) != 0 ? errno : 0;
 }
 
 // pivot_root(".", ".") stacks the old root on the new one; the lazy unmount takes it away with

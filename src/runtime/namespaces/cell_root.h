@@ -5,8 +5,11 @@
 #pragma once
 
 #include "runtime/namespaces/cell_plan.h"
+#include "runtime/namespaces/mount_transfer.h"
 
 namespace atl::runtime::namespaces {
+
+static_assert(kMaxTransferredMounts == kMaxLayers + 1);
 
 // What the child knows while it builds itself.
 struct CellState {
@@ -14,9 +17,8 @@ struct CellState {
   int channel_fd = -1;
   int guest_fd = -1;
   int listen_fd = -1;
-  int mount_fds[kMaxLayers + 1] = {};  // the layers, then the upper directory
-  int root_fd = -1;                    // the overlay's root
-  int sys_fd = -1;                     // the cell's /sys, a read-only tmpfs
+  int mount_fds[kMaxTransferredMounts] = {};  // the layers, then the upper directory
+  int root_fd = -1;                           // the overlay's root
 };
 
 int attach_layers(CellState& state);

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/strings.h"
 #include "runtime/namespaces/cell_init.h"
@@ -16,6 +15,7 @@
 #include "runtime/namespaces/id_map.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/layer_mount.h"
+#include "runtime/namespaces/mount_transfer.h"
 #include "runtime/namespaces/process.h"
 
 namespace atl::runtime::namespaces {
@@ -30,7 +30,7 @@ constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
 // The texts a plan points into.
 struct PlanTexts {
   std::string overlay_options;
-  std::string shm_size;
+  std::string shm_options;
   std::string hostname_file;
   std::string hosts_file;
 };
@@ -44,7 +44,8 @@ PlanTexts make_texts(const CellSpec& spec) {
   texts.overlay_options +=
       concat(",upperdir=", kStageUpper, "/upper,workdir=", kStageUpper, "/work,userxattr");
   const std::uint64_t memory = spec.limits.memory_bytes;
-  texts.shm_size = std::to_string(memory == 0 ? kShmBytesWithoutLimit : memory / 2);
+  texts.shm_options =
+      concat("mode=1777,nr_inodes=65536,size=", memory == 0 ? kShmBytesWithoutLimit : memory / 2);
   texts.hostname_file = spec.hostname + "\n";
   texts.hosts_file = concat("127.0.0.1\tlocalhost\n127.0.1.1\t", spec.hostname,
                             "\n::1\tlocalhost ip6-localhost ip6-loopback\n");
@@ -125,32 +126,6 @@ Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places) {
     return fail(clone_error(errno));
   }
   return Cloned{static_cast<int>(pid), Fd{pidfd}};
-}
-
-Result<> send_mounts(int channel, const std::vector<Fd>& mounts) {
-  int fds[kMaxLayers + 1];
-  std::size_t count = 0;
-  for (const Fd& mount : mounts) {
-    fds[count++] = mount.get();
-  }
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
-  char byte = 1;
-  iovec data{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(count * sizeof(int));
-  std::memcpy(CMSG_DATA(header), fds, count * sizeof(int));
-  // EPIPE means that the child failed early; its report is already in the channel.
-  if (::sendmsg(channel, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) {
-    return fail_errno("sending mounts to the cell");
-  }
-  return {};
 }
 
 // What only the outside can give the child. Returns its start time.
@@ -239,7 +214,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .stage_dir = blueprint.stage_dir.c_str(),
                       .hostname = spec.hostname.c_str(),
                       .overlay_options = texts.overlay_options.c_str(),
-                      .shm_size = texts.shm_size.c_str(),
+                      .shm_options = texts.shm_options.c_str(),
                       .hostname_file = texts.hostname_file.c_str(),
                       .hosts_file = texts.hosts_file.c_str(),
                       .layer_count = spec.lower_dirs.size(),

@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <string>
+#include "base/strings.h"
 
 namespace atl::runtime::namespaces {
 namespace {
@@ -17,14 +17,20 @@ constexpr const char* kHidden[] = {
     "timer_stats", "tty/driver",  "vmallocinfo",   "zoneinfo",
 };
 
+// What only the owner may touch is closed already: its owner is the host's root, and no id of a
+// cell maps to that. Each mask costs a mount in each cell.
+bool is_open_to_others(const struct stat& status) {
+  return (status.st_mode & 0007) != 0;
+}
+
 }  // namespace
 
 std::vector<ProcMask> find_proc_masks() {
   std::vector<ProcMask> masks;
   for (const char* path : kHidden) {
     struct stat status{};
-    if (::lstat(std::string{"/proc/"}.append(path).c_str(), &status) == 0) {
-      masks.push_back({path, S_ISDIR(status.st_mode)});
+    if (::lstat(concat("/proc/", path).c_str(), &status) == 0 && is_open_to_others(status)) {
+      masks.push_back({concat(kStageRoot, "/proc/", path), S_ISDIR(status.st_mode)});
     }
   }
   return masks;

@@ -1,0 +1,202 @@
+// What `atoll doctor` says about this host: each check tries the real thing where that is cheap
+// and harmless, and reads what the kernel says about itself elsewhere.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/strings.h"
+#include "runtime/namespaces/cgroup_hierarchy.h"
+#include "runtime/namespaces/landlock.h"
+#include "runtime/namespaces/overlay_trial.h"
+#include "runtime/room.h"
+
+namespace atl::runtime {
+namespace {
+
+using namespaces::CgroupMount;
+using Verdict = HostCheck::Verdict;
+
+constexpr std::uint64_t kWantedOpenFiles = 1U << 20;
+constexpr std::uint64_t kWantedUserNamespaces = 1024;
+
+HostCheck check_kernel() {
+  utsname name{};
+  ::uname(&name);
+  const auto parts = split(name.release, '.');
+  const auto major = parse_u64(parts[0]).value_or(0);
+  const auto minor = parts.size() > 1 ? parse_u64(parts[1]).value_or(0) : 0;
+  HostCheck check{"kernel", Verdict::kOk, name.release, ""};
+  if (major < 5 || (major == 5 && minor < 19)) {
+    check.verdict = Verdict::kMissing;
+    check.advice = "install Linux 5.19 or newer: overlays over id-mapped layers need it";
+  }
+  return check;
+}
+
+HostCheck check_root() {
+  if (::geteuid() == 0) {
+    return {"privileges", Verdict::kOk, "running as root", ""};
+  }
+  return {"privileges", Verdict::kMissing, "not root",
+          "run this command as root: the node makes namespaces, mounts and cgroups"};
+}
+
+HostCheck check_user_namespaces() {
+  const auto most = read_file("/proc/sys/user/max_user_namespaces");
+  if (!most) {
+    return {"user namespaces", Verdict::kMissing, "the kernel has none",
+            "use a kernel with CONFIG_USER_NS=y"};
+  }
+  const std::uint64_t count = parse_u64(trim(*most)).value_or(0);
+  HostCheck check{"user namespaces", Verdict::kOk, concat("up to ", count), ""};
+  if (count < kWantedUserNamespaces) {
+    check.verdict = count == 0 ? Verdict::kMissing : Verdict::kDegraded;
+    check.advice = concat("sysctl -w user.max_user_namespaces=", 65536);
+  }
+  return check;
+}
+
+HostCheck check_overlay() {
+  const auto tried = namespaces::try_overlay("/var/tmp");
+  if (tried) {
+    return {"overlay on id-mapped layers", Verdict::kOk, "works (tried in /var/tmp)", ""};
+  }
+  return {"overlay on id-mapped layers", Verdict::kMissing, tried.error().message,
+          "load the overlay module (modprobe overlay), keep the data directory on ext4, xfs or "
+          "btrfs, and use Linux 5.19 or newer"};
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += concat(text.empty() ? "" : " ", word);
+  }
+  return text;
+}
+
+HostCheck check_cgroups() {
+  HostCheck check{"cgroups", Verdict::kOk, "", ""};
+  const auto mounts = namespaces::find_cgroup_mounts();
+  if (!mounts || mounts->empty()) {
+    return {"cgroups", Verdict::kMissing, "no hierarchy is mounted",
+            "mount -t cgroup2 none /sys/fs/cgroup"};
+  }
+  std::vector<std::string> found;
+  std::vector<std::string> lacking;
+  for (const std::string controller : {"memory", "cpu", "pids"}) {
+    const CgroupMount* owner = nullptr;
+    for (const CgroupMount& mount : *mounts) {
+      if (owner == nullptr && mount.has(controller)) {
+        owner = &mount;
+      }
+    }
+    if (owner == nullptr) {
+      lacking.push_back(controller);
+    } else {
+      found.push_back(concat(controller, owner->version2 ? " (v2)" : " (v1)"));
+    }
+  }
+  const bool version2 = mounts->front().version2;
+  check.finding = concat(join(found), version2 ? ", v2 hierarchy" : ", no v2 hierarchy",
+                         lacking.empty() ? "" : "; lacking: ", join(lacking));
+  if (!lacking.empty()) {
+    check.verdict = Verdict::kDegraded;
+    check.advice = concat("limits for ", join(lacking),
+                          " cannot be kept: boot with these controllers enabled "
+                          "(cgroup_enable=memory on some machines)");
+  }
+  return check;
+}
+
+HostCheck check_seccomp() {
+  if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0 &&
+      ::access("/proc/sys/kernel/seccomp/actions_avail", R_OK) == 0) {
+    return {"seccomp", Verdict::kOk, "filters available", ""};
+  }
+  return {"seccomp", Verdict::kMissing, "no filters", "use a kernel with CONFIG_SECCOMP_FILTER=y"};
+}
+
+HostCheck check_landlock() {
+  const int abi = namespaces::landlock_abi();
+  if (abi >= 6) {
+    return {"Landlock", Verdict::kOk, concat("ABI ", abi), ""};
+  }
+  return {"Landlock", Verdict::kDegraded, abi == 0 ? "not available" : concat("ABI ", abi),
+          "optional second fence: Linux 6.12 with lsm=landlock,... on the kernel command line "
+          "has all of it"};
+}
+
+HostCheck check_device(const std::string& name, const std::string& path,
+                       const std::string& advice) {
+  if (::access(path.c_str(), R_OK | W_OK) == 0) {
+    return {name, Verdict::kOk, concat(path, " is there"), ""};
+  }
+  return {name, Verdict::kDegraded, concat(path, " is missing or closed"), advice};
+}
+
+HostCheck check_btrfs() {
+  const auto known = read_file("/proc/filesystems");
+  if (known && known->contains("\tbtrfs\n")) {
+    return {"btrfs", Verdict::kOk, "known to the kernel", ""};
+  }
+  return {"btrfs", Verdict::kDegraded, "unknown to the kernel",
+          "modprobe btrfs: snapshots become independent of size; without it they are copies"};
+}
+
+HostCheck check_open_files() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  HostCheck check{"open files", Verdict::kOk, concat("hard limit ", limit.rlim_max), ""};
+  if (limit.rlim_max < kWantedOpenFiles) {
+    check.verdict = Verdict::kDegraded;
+    check.advice = concat("LimitNOFILE=", kWantedOpenFiles,
+                          " in the service file: programs in sandboxes get no more than this");
+  }
+  return check;
+}
+
+HostCheck check_proc() {
+  const auto mounts = read_file("/proc/self/mountinfo", 16U << 20);
+  for (const std::string_view line : split(mounts.value_or(""), '\n')) {
+    const auto fields = split(line, ' ');
+    // systemd mounts binfmt_misc on a directory that exists for it; that hides nothing.
+    if (fields.size() > 4 && fields[4].starts_with("/proc/") &&
+        fields[4] != "/proc/sys/fs/binfmt_misc") {
+      return {"/proc", Verdict::kMissing, concat("something is mounted on ", fields[4]),
+              "a new /proc is only allowed where the old one is whole: give the node's container "
+              "an unmasked /proc (Docker: --security-opt systempaths=unconfined)"};
+    }
+  }
+  return {"/proc", Verdict::kOk, "whole", ""};
+}
+
+}  // namespace
+
+std::vector<HostCheck> check_host() {
+  return {
+      check_kernel(),
+      check_root(),
+      check_user_namespaces(),
+      check_overlay(),
+      check_proc(),
+      check_cgroups(),
+      check_seccomp(),
+      check_landlock(),
+      check_btrfs(),
+      check_device("loop devices", "/dev/loop-control",
+                   "modprobe loop: the btrfs pool lives in a loop file when the data directory is "
+                   "on another file system"),
+      check_device("KVM", "/dev/kvm",
+                   "optional: needed only for sandboxes with their own kernel; enable "
+                   "virtualisation in the firmware or nested virtualisation in the host"),
+      check_open_files(),
+  };
+}
+
+}  // namespace atl::runtime
