@@ -1,0 +1,44 @@
+# Atoll: every target sets up what it needs by itself. Nothing beyond git and make is assumed.
+#
+#   make demo      install, build, bootstrap, run Python in a sandbox, show the times, clean up
+#   make test      install, build, run every test
+#   make build     build/bin/atoll and build/bin/atoll-guest
+#   make bench     side by side with bwrap, crun and runc on the same root filesystem
+#   make lint      clang-tidy, formatting and layering
+#   make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: setup build demo test test-unit bench lint fmt sanitize clean
+
+setup:
+	@tools/setup
+
+build: setup
+	@tools/build rel
+
+demo: build
+	@tools/demo
+
+test: build
+	@tools/run-tests
+
+test-unit: build
+	@ctest --test-dir build --output-on-failure -L unit
+
+bench: build
+	@tools/setup --bench
+	@bench/run
+
+lint: setup
+	@tools/lint
+
+fmt:
+	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
+
+sanitize: setup
+	@tools/build asan
+	@ctest --test-dir build-asan --output-on-failure -L unit
+
+clean:
+	@rm -rf build build-dev build-asan
