@@ -1,0 +1,30 @@
+// The few btrfs ioctls we use, as functions. Nothing here decides anything.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+
+namespace atl::layers::btrfs {
+
+bool is_btrfs(int fd);
+// As in /sys/fs/btrfs/<uuid>.
+Result<std::string> file_system_uuid(int fd);
+
+// Creates subvolume `name` in the directory. With a limit, it is limited from birth.
+Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t limit_bytes);
+// Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
+Result<> destroy_subvolume(int parent_fd, const std::string& name);
+Result<std::uint64_t> subvolume_id(int subvolume_fd);
+Result<> set_read_only(int subvolume_fd, bool read_only);
+
+// Turns accounting on: simple quotas (Linux 6.7), else classic ones. Idempotent.
+Result<> enable_quota(int fd);
+// 0 lifts the limit.
+Result<> set_limit(int subvolume_fd, std::uint64_t limit_bytes);
+Result<> remove_quota_group(int fd, std::uint64_t subvolume);
+// False when there is certainly no such subvolume.
+bool subvolume_exists(int fd, std::uint64_t subvolume);
+
+}  // namespace atl::layers::btrfs

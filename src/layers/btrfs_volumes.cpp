@@ -1,0 +1,136 @@
+#include "layers/btrfs_volumes.h"
+
+#include <fcntl.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "layers/btrfs_ioctl.h"
+#include "layers/directory.h"
+#include "layers/remove_tree.h"
+
+namespace atl::layers {
+namespace {
+
+// Where the kernel shows its live books; the quota tree itself lags behind by one commit.
+std::string quota_directory(const std::string& uuid) {
+  return concat("/sys/fs/btrfs/", uuid, "/qgroups");
+}
+
+Result<std::uint64_t> read_number(const std::string& path) {
+  TRY(const std::string text, read_file(path, 64));
+  const auto number = parse_u64(trim(text));
+  if (!number) {
+    return fail(Code::kInternal, concat(path, " holds no number"));
+  }
+  return *number;
+}
+
+bool quota_is_on(const std::string& uuid) {
+  const auto enabled = read_number(quota_directory(uuid) + "/enabled");
+  return enabled && *enabled == 1;
+}
+
+class BtrfsVolumes final : public Volumes {
+ public:
+  BtrfsVolumes(Fd root, std::string uuid, bool quota)
+      : root_(std::move(root)), uuid_(std::move(uuid)), quota_(quota) {}
+
+  Backend backend() const override { return Backend::kBtrfs; }
+  bool has_quota() const override { return quota_; }
+  bool destroys_quickly() const override { return true; }
+
+  Result<> create(int parent_fd, const std::string& name, std::uint64_t limit_bytes) override {
+    return btrfs::create_subvolume(parent_fd, name, quota_ ? limit_bytes : 0);
+  }
+
+  Result<> destroy(int parent_fd, const std::string& name) override {
+    auto destroyed = btrfs::destroy_subvolume(parent_fd, name);
+    if (!destroyed && destroyed.error().code == Code::kInvalidArgument) {
+      return remove_tree(parent_fd, name);  // a plain directory or file in our trash
+    }
+    return destroyed;
+  }
+
+  Result<> seal(int parent_fd, const std::string& name) override {
+    TRY(const Fd fd, open_directory(parent_fd, name));
+    return btrfs::set_read_only(fd.get(), true);
+  }
+
+  Result<> unseal(int parent_fd, const std::string& name) override {
+    TRY(const Fd fd, open_directory(parent_fd, name));
+    return btrfs::set_read_only(fd.get(), false);
+  }
+
+  Result<> set_limit(int parent_fd, const std::string& name, std::uint64_t limit_bytes) override {
+    if (!quota_) {
+      return fail(Code::kUnimplemented,
+                  "this btrfs has no quotas; turn them on with: btrfs quota enable --simple");
+    }
+    TRY(const Fd fd, open_directory(parent_fd, name));
+    return btrfs::set_limit(fd.get(), limit_bytes);
+  }
+
+  Result<UpperUsage> usage(int parent_fd, const std::string& name) override {
+    if (!quota_) {
+      return fail(Code::kUnimplemented, "this btrfs has no quotas, so it keeps no account of usage");
+    }
+    TRY(const Fd fd, open_directory(parent_fd, name));
+    TRY(const std::uint64_t id, btrfs::subvolume_id(fd.get()));
+    const std::string group = concat(quota_directory(uuid_), "/0_", id);
+    TRY(std::uint64_t used_bytes, read_number(group + "/referenced"));
+    // Written by the sandbox, not yet on disk. (What is reserved for metadata is a worst case that
+    // lasts until the next commit: it would show hundreds of kilobytes in an empty upper.)
+    used_bytes += read_number(group + "/rsv_data").value_or(0);
+    TRY(const std::uint64_t limit, read_number(group + "/max_referenced"));
+    // The kernel says "none" with 0 (never set) or with all ones (lifted).
+    return UpperUsage{.used_bytes = used_bytes, .limit_bytes = limit == ~0ULL ? 0 : limit};
+  }
+
+  // Kernels before simple quotas keep the group of a deleted subvolume for ever.
+  Result<std::vector<std::string>> collect() override {
+    std::vector<std::string> done;
+    const auto directory = open_directory(AT_FDCWD, quota_directory(uuid_));
+    if (!quota_ || !directory) {
+      return done;
+    }
+    TRY(const std::vector<std::string> groups, list_names(directory->get()));
+    unsigned removed = 0;
+    for (const std::string& group : groups) {
+      const auto id = group.starts_with("0_") ? parse_u64(group.substr(2)) : std::nullopt;
+      if (!id || *id < kFirstSubvolume || btrfs::subvolume_exists(root_.get(), *id)) {
+        continue;
+      }
+      // Refused while the kernel still frees the subvolume's blocks; it then drops the group
+      // itself, or the next start does.
+      removed += btrfs::remove_quota_group(root_.get(), *id) ? 1 : 0;
+    }
+    if (removed > 0) {
+      done.push_back(concat("removed ", removed, " quota groups of deleted subvolumes"));
+    }
+    return done;
+  }
+
+ private:
+  static constexpr std::uint64_t kFirstSubvolume = 256;
+
+  Fd root_;
+  std::string uuid_;
+  bool quota_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Volumes>> open_btrfs_volumes(int root_fd, BtrfsVolumesOptions options) {
+  TRY(Fd root, open_directory(root_fd, "."));
+  TRY(std::string uuid, btrfs::file_system_uuid(root.get()));
+  if (options.may_enable_quota && !quota_is_on(uuid)) {
+    if (const auto enabled = btrfs::enable_quota(root.get()); !enabled) {
+      LOG_WARN("disk limits cannot be enforced", {"error", enabled.error()});
+    }
+  }
+  const bool quota = quota_is_on(uuid);
+  return std::make_unique<BtrfsVolumes>(std::move(root), std::move(uuid), quota);
+}
+
+}  // namespace atl::layers

@@ -1,0 +1,270 @@
+#include "layers/directory_pool.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "layers/directory.h"
+#include "layers/limits.h"
+#include "layers/names.h"
+#include "layers/trash.h"
+
+namespace atl::layers {
+namespace {
+
+constexpr const char* kLayers = "layers";
+constexpr const char* kUppers = "uppers";
+constexpr const char* kTrash = "trash";
+constexpr std::string_view kNewPrefix = ".new-";
+
+Result<std::uint64_t> free_bytes_at(const std::string& path) {
+  struct statvfs info{};
+  if (::statvfs(path.c_str(), &info) != 0) {
+    return fail_errno(concat("asking for free space at ", path));
+  }
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+// A directory of exactly this mode, whatever our umask.
+Result<> make_directory(int parent_fd, const char* name, unsigned mode) {
+  if (::mkdirat(parent_fd, name, mode) != 0 || ::fchmodat(parent_fd, name, mode, 0) != 0) {
+    return fail_errno(concat("creating directory ", name));
+  }
+  return {};
+}
+
+Result<> rename_new(int directory_fd, const std::string& from, const std::string& to) {
+  if (::renameat2(directory_fd, from.c_str(), directory_fd, to.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno == EEXIST) {
+      return fail(Code::kAlreadyExists, concat(to, " already exists"));
+    }
+    return fail_errno(concat("naming ", to));
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> list_ids(int directory_fd) {
+  TRY(std::vector<std::string> names, list_names(directory_fd));
+  std::erase_if(names, [](const std::string& name) { return !is_valid_name(name); });
+  return names;
+}
+
+class DirectoryPool final : public Pool {
+ public:
+  DirectoryPool(DirectoryPoolParts parts, Fd layers, Fd uppers, Fd trash)
+      : lock_(std::move(parts.lock)),
+        pool_path_(std::move(parts.pool_path)),
+        root_path_(std::move(parts.root_path)),
+        volumes_(std::move(parts.volumes)),
+        loop_(std::move(parts.loop)),
+        layers_(std::move(layers)),
+        uppers_(std::move(uppers)),
+        trash_(std::make_unique<Trash>(std::move(trash), *volumes_)) {}
+
+  Result<PoolStatus> status() override {
+    struct statvfs info{};
+    if (::fstatvfs(layers_.get(), &info) != 0) {
+      return fail_errno("asking for the pool's space");
+    }
+    std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
+    if (loop_) {
+      // The file is sparse: it cannot grow beyond what its own file system has left.
+      TRY(const std::uint64_t host_free_bytes, free_bytes_at(pool_path_));
+      free_bytes = std::min(free_bytes, host_free_bytes);
+    }
+    return PoolStatus{.backend = volumes_->backend(),
+                      .quota = volumes_->has_quota(),
+                      .total_bytes = std::uint64_t{info.f_blocks} * info.f_frsize,
+                      .free_bytes = free_bytes};
+  }
+
+  Result<> add_layer(const std::string& id,
+                     const std::function<Result<>(const std::string&)>& fill) override {
+    TRY_DO(check_name("layer", id));
+    if (has_layer(id)) {
+      return fail(Code::kAlreadyExists, concat("layer ", id, " already exists"));
+    }
+    const std::string temporary = unique_name(kNewPrefix, id);
+    TRY_DO(volumes_->create(layers_.get(), temporary, 0));
+    auto added = fill_layer(id, temporary, fill);
+    if (!added) {
+      throw_away_layer(temporary);
+    }
+    return added;
+  }
+
+  bool has_layer(const std::string& id) override {
+    return is_valid_name(id) && has_directory(layers_.get(), id);
+  }
+
+  std::string layer_path(const std::string& id) override {
+    CHECK(is_valid_name(id));
+    return concat(root_path_, "/", kLayers, "/", id);
+  }
+
+  Result<> remove_layer(const std::string& id) override {
+    TRY_DO(check_name("layer", id));
+    if (!has_layer(id)) {
+      return {};
+    }
+    TRY_DO(volumes_->unseal(layers_.get(), id));
+    return trash_->throw_away(layers_.get(), id);
+  }
+
+  Result<std::vector<std::string>> list_layers() override { return list_ids(layers_.get()); }
+
+  Result<std::string> create_upper(const std::string& id, std::uint64_t limit_bytes) override {
+    TRY_DO(check_name("upper", id));
+    TRY_DO(check_limit(limit_bytes));
+    const std::string temporary = unique_name(kNewPrefix, id);
+    TRY_DO(volumes_->create(uppers_.get(), temporary, limit_bytes));
+    auto made = fill_upper(id, temporary);
+    if (!made) {
+      if (const auto removed = trash_->throw_away(uppers_.get(), temporary); !removed) {
+        LOG_WARN("a half-made upper stays until the next start", {"error", removed.error()});
+      }
+      return fail(std::move(made).error());
+    }
+    return upper_path(id);
+  }
+
+  bool has_upper(const std::string& id) override {
+    return is_valid_name(id) && has_directory(uppers_.get(), id);
+  }
+
+  std::string upper_path(const std::string& id) override {
+    CHECK(is_valid_name(id));
+    return concat(root_path_, "/", kUppers, "/", id);
+  }
+
+  Result<> set_upper_limit(const std::string& id, std::uint64_t limit_bytes) override {
+    TRY_DO(check_name("upper", id));
+    TRY_DO(check_limit(limit_bytes));
+    return volumes_->set_limit(uppers_.get(), id, limit_bytes);
+  }
+
+  Result<UpperUsage> upper_usage(const std::string& id) override {
+    TRY_DO(check_name("upper", id));
+    return volumes_->usage(uppers_.get(), id);
+  }
+
+  Result<> remove_upper(const std::string& id) override {
+    TRY_DO(check_name("upper", id));
+    return trash_->throw_away(uppers_.get(), id);
+  }
+
+  Result<std::vector<std::string>> list_uppers() override { return list_ids(uppers_.get()); }
+
+  Result<std::vector<std::string>> collect() override {
+    std::vector<std::string> done;
+    for (const auto& [directory, what] : {std::pair{layers_.get(), "layer "},
+                                          std::pair{uppers_.get(), "upper "}}) {
+      TRY(const std::vector<std::string> names, list_names(directory));
+      for (const std::string& name : names) {
+        if (!name.starts_with(kNewPrefix)) {
+          continue;
+        }
+        TRY_DO(volumes_->unseal(directory, name));
+        TRY_DO(trash_->throw_away(directory, name));
+        done.push_back(concat("removed half-made ", what, name.substr(kNewPrefix.size())));
+      }
+    }
+    TRY(std::vector<std::string> emptied, trash_->empty());
+    TRY(std::vector<std::string> booked, volumes_->collect());
+    std::ranges::move(emptied, std::back_inserter(done));
+    std::ranges::move(booked, std::back_inserter(done));
+    return done;
+  }
+
+  Result<> close() override {
+    if (trash_) {
+      trash_->stop();
+      if (::syncfs(layers_.get()) != 0) {
+        return fail_errno("making the pool durable");
+      }
+      trash_.reset();
+      layers_.reset();
+      uppers_.reset();
+      volumes_.reset();
+    }
+    // May fail while something still uses the mount; then close can be called again.
+    if (loop_) {
+      TRY_DO(loop_->close());
+      loop_.reset();
+    }
+    lock_.reset();
+    return {};
+  }
+
+ private:
+  static Result<> check_limit(std::uint64_t limit_bytes) {
+    if (limit_bytes != 0 && limit_bytes < kMinUpperLimitBytes) {
+      return fail(Code::kInvalidArgument,
+                  concat("a disk limit must be at least ", kMinUpperLimitBytes, " bytes"));
+    }
+    return {};
+  }
+
+  Result<> sync() const {
+    if (::syncfs(layers_.get()) != 0) {
+      return fail_errno("making a layer durable");
+    }
+    return {};
+  }
+
+  Result<> fill_layer(const std::string& id, const std::string& temporary,
+                      const std::function<Result<>(const std::string&)>& fill) {
+    TRY_DO(fill(concat(root_path_, "/", kLayers, "/", temporary)));
+    TRY_DO(volumes_->seal(layers_.get(), temporary));
+    TRY_DO(sync());  // the contents before the name
+    TRY_DO(rename_new(layers_.get(), temporary, id));
+    return sync();
+  }
+
+  void throw_away_layer(const std::string& temporary) {
+    auto removed = volumes_->unseal(layers_.get(), temporary);
+    if (removed) {
+      removed = trash_->throw_away(layers_.get(), temporary);
+    }
+    if (!removed && removed.error().code != Code::kNotFound) {
+      LOG_WARN("a half-made layer stays until the next start", {"error", removed.error()});
+    }
+  }
+
+  Result<> fill_upper(const std::string& id, const std::string& temporary) {
+    TRY(const Fd fd, open_directory(uppers_.get(), temporary));
+    TRY_DO(make_directory(fd.get(), "upper", 0755));
+    TRY_DO(make_directory(fd.get(), "work", 0755));
+    return rename_new(uppers_.get(), temporary, id);
+  }
+
+  Fd lock_;
+  std::string pool_path_;
+  std::string root_path_;
+  std::unique_ptr<Volumes> volumes_;
+  std::optional<LoopPool> loop_;
+  Fd layers_;
+  Fd uppers_;
+  std::unique_ptr<Trash> trash_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> make_directory_pool(DirectoryPoolParts parts) {
+  TRY(const Fd root, open_directory(AT_FDCWD, parts.root_path));
+  TRY(Fd layers, open_private_directory(root.get(), kLayers));
+  TRY(Fd uppers, open_private_directory(root.get(), kUppers));
+  TRY(Fd trash, open_private_directory(root.get(), kTrash));
+  return std::make_unique<DirectoryPool>(std::move(parts), std::move(layers), std::move(uppers),
+                                         std::move(trash));
+}
+
+}  // namespace atl::layers

@@ -1,0 +1,23 @@
+// Every limit of this room, with its unit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::layers {
+
+inline constexpr std::size_t kMaxNameBytes = 128;
+// Below this btrfs cannot even hold an overlay's own directories.
+inline constexpr std::uint64_t kMinUpperLimitBytes = 1ULL << 20;
+// mkfs.btrfs refuses much less, and much less is of no use.
+inline constexpr std::uint64_t kMinLoopBytes = 256ULL << 20;
+inline constexpr std::uint64_t kDefaultMinLoopBytes = 4ULL << 30;
+inline constexpr unsigned kDefaultLoopPercent = 80;
+// Open directories while walking a tree that a sandbox made.
+inline constexpr std::size_t kMaxWalkDepth = 64;
+inline constexpr unsigned kMaxLoopAttempts = 64;
+// Of a tool's complaint, what goes into the message.
+inline constexpr std::size_t kMaxComplaintBytes = 2048;
+inline constexpr std::size_t kMaxListedNames = 1U << 20;
+
+}  // namespace atl::layers

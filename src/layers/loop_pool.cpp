@@ -1,0 +1,121 @@
+#include "layers/loop_pool.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/strings.h"
+#include "layers/btrfs_ioctl.h"
+#include "layers/directory.h"
+#include "layers/limits.h"
+#include "layers/mkfs.h"
+
+namespace atl::layers {
+namespace {
+
+constexpr const char* kImage = "pool.img";
+constexpr const char* kNewImage = "pool.img.new";
+constexpr const char* kMount = "mnt";
+
+Result<std::uint64_t> choose_bytes(int pool_fd, std::uint64_t wanted_bytes) {
+  if (wanted_bytes != 0) {
+    if (wanted_bytes < kMinLoopBytes) {
+      return fail(Code::kInvalidArgument, concat("a pool needs at least ", kMinLoopBytes >> 20,
+                                                 "Mi; ", wanted_bytes, " bytes were asked for"));
+    }
+    return wanted_bytes;
+  }
+  struct statvfs info{};
+  if (::fstatvfs(pool_fd, &info) != 0) {
+    return fail_errno("asking for free space");
+  }
+  const std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
+  return std::max(free_bytes / 100 * kDefaultLoopPercent, kDefaultMinLoopBytes) >> 20 << 20;
+}
+
+bool is_mount_point(int parent_fd, int directory_fd) {
+  struct stat parent{};
+  struct stat directory{};
+  return ::fstat(parent_fd, &parent) == 0 && ::fstat(directory_fd, &directory) == 0 &&
+         parent.st_dev != directory.st_dev;
+}
+
+Result<Fd> open_image(int pool_fd) {
+  Fd fd{::openat(pool_fd, kImage, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  if (!fd) {
+    return fail_errno("opening pool.img");
+  }
+  return fd;
+}
+
+}  // namespace
+
+bool LoopPool::exists(int pool_fd) { return ::faccessat(pool_fd, kImage, F_OK, 0) == 0; }
+
+Result<> LoopPool::create(int pool_fd, const std::string& pool_path, std::uint64_t bytes) {
+  TRY(const std::uint64_t size, choose_bytes(pool_fd, bytes));
+  if (::unlinkat(pool_fd, kNewImage, 0) != 0 && errno != ENOENT) {
+    return fail_errno("removing a half-made pool.img");
+  }
+  const Fd image{
+      ::openat(pool_fd, kNewImage, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!image || ::ftruncate(image.get(), static_cast<off_t>(size)) != 0) {
+    return fail_errno("creating pool.img");
+  }
+  auto formatted = format_btrfs(concat(pool_path, "/", kNewImage));
+  if (formatted && ::fsync(image.get()) != 0) {
+    formatted = fail_errno("syncing pool.img");
+  }
+  if (formatted && ::renameat(pool_fd, kNewImage, pool_fd, kImage) != 0) {
+    formatted = fail_errno("naming pool.img");
+  }
+  if (!formatted) {
+    ::unlinkat(pool_fd, kNewImage, 0);
+    return formatted;
+  }
+  if (::fsync(pool_fd) != 0) {
+    return fail_errno("syncing the pool directory");
+  }
+  return {};
+}
+
+Result<LoopPool> LoopPool::open(int pool_fd, const std::string& pool_path) {
+  TRY(const Fd image, open_image(pool_fd));
+  std::string mount_path = concat(pool_path, "/", kMount);
+  auto found = LoopDevice::find(image.get());
+  TRY(const Fd mount_point, open_private_directory(pool_fd, kMount));
+  if (is_mount_point(pool_fd, mount_point.get())) {
+    if (!found || !btrfs::is_btrfs(mount_point.get())) {
+      return fail(Code::kFailedPrecondition,
+                  concat("something else is mounted at ", mount_path, "; unmount it"));
+    }
+    return LoopPool{std::move(mount_path), *std::move(found)};
+  }
+  if (!found) {
+    TRY(LoopDevice attached, LoopDevice::attach(image.get()));
+    found = std::move(attached);
+  }
+  if (::mount(found->path().c_str(), mount_path.c_str(), "btrfs", MS_NOATIME | MS_NOSUID | MS_NODEV,
+              "discard=async") != 0) {
+    auto failure = fail_errno(concat("mounting ", found->path(), " at ", mount_path));
+    found->detach();
+    return failure;
+  }
+  return LoopPool{std::move(mount_path), *std::move(found)};
+}
+
+Result<> LoopPool::close() {
+  if (::umount2(mount_path_.c_str(), UMOUNT_NOFOLLOW) != 0) {
+    return fail_errno(concat("unmounting ", mount_path_));
+  }
+  device_.detach();
+  return {};
+}
+
+}  // namespace atl::layers

@@ -1,0 +1,37 @@
+// What differs between the backends: how one directory that can be deleted and limited as a whole
+// is made. Everything else (names, atomic appearance, trash) is the same and lives in
+// directory_pool.cpp. A volume is named by its parent's descriptor and a single path component.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "layers/room.h"
+
+namespace atl::layers {
+
+class Volumes {
+ public:
+  virtual ~Volumes() = default;
+
+  virtual Backend backend() const = 0;
+  virtual bool has_quota() const = 0;
+  // True when `destroy` costs the same for any size; else it belongs off the caller's path.
+  virtual bool destroys_quickly() const = 0;
+
+  // An empty volume, limited from its first byte when `limit_bytes` is not 0 and there is quota.
+  virtual Result<> create(int parent_fd, const std::string& name, std::uint64_t limit_bytes) = 0;
+  // Idempotent: a volume that is not there is destroyed.
+  virtual Result<> destroy(int parent_fd, const std::string& name) = 0;
+  // Read-only for everybody, and back.
+  virtual Result<> seal(int parent_fd, const std::string& name) = 0;
+  virtual Result<> unseal(int parent_fd, const std::string& name) = 0;
+  virtual Result<> set_limit(int parent_fd, const std::string& name, std::uint64_t limit_bytes) = 0;
+  virtual Result<UpperUsage> usage(int parent_fd, const std::string& name) = 0;
+  // Removes what destroyed volumes left in the backend's books; says what.
+  virtual Result<std::vector<std::string>> collect() = 0;
+};
+
+}  // namespace atl::layers
