@@ -1,0 +1,158 @@
+// What Atoll remembers, behind one narrow door.
+//
+// Values in, values out; every call blocks and is one transaction. Calls are safe from any thread
+// and are serialised inside. Every change of a sandbox is a compare-and-set on its (status,
+// generation), and writes its outbox event in the same transaction, so nothing can be announced
+// that did not happen, and nothing can happen unannounced. Only store/ knows which engine it is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace atl::store {
+
+inline constexpr const char* kDefaultTeam = "default";
+// The outbox keeps this many of the newest events.
+inline constexpr std::int64_t kMaxOutboxEvents = 100'000;
+inline constexpr std::size_t kMaxOutboxPage = 1000;
+
+enum class SandboxStatus : std::uint8_t { kStarting, kRunning, kPaused, kTerminating, kFailed };
+std::string_view status_name(SandboxStatus status);  // "running"
+std::optional<SandboxStatus> parse_status(std::string_view name);
+
+struct Limits {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t cpu_millis = 0;
+  std::uint32_t process_count = 0;
+  std::uint64_t disk_bytes = 0;
+  bool operator==(const Limits&) const = default;
+};
+
+using StringMap = std::map<std::string, std::string, std::less<>>;
+
+struct Sandbox {
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  std::string template_name;
+  std::vector<std::string> layers;  // of the template when it was claimed, topmost first
+  SandboxStatus status = SandboxStatus::kStarting;
+  std::int64_t generation = 1;  // which incarnation of the runtime; grows by one per restart
+  StringMap env;
+  Limits limits;
+  bool auto_resume = true;
+  std::int64_t ttl_seconds = 0;  // 0: none
+  std::int64_t hard_ttl_seconds = 0;
+  std::optional<UnixMillis> expires_at;
+  std::optional<UnixMillis> hard_expires_at;
+  StringMap labels;
+  std::string failure;  // why the status is kFailed
+  UnixMillis claimed_at = 0;
+  UnixMillis created_at = 0;
+  UnixMillis updated_at = 0;
+  bool operator==(const Sandbox&) const = default;
+};
+
+// What a row must look like for a change to apply.
+struct Expected {
+  SandboxStatus status = SandboxStatus::kStarting;
+  std::int64_t generation = 1;
+};
+struct Transition {
+  SandboxStatus status = SandboxStatus::kRunning;
+  std::int64_t generation = 1;
+  std::string failure;
+  UnixMillis updated_at = 0;
+};
+
+enum class Durability : std::uint8_t {
+  kQuick,    // survives a crash of this process
+  kDurable,  // survives a power cut when the call returns
+};
+
+// One thing that happened, for metering, webhooks and audit to read later.
+struct Event {
+  std::string kind;  // "sandbox.running"
+  std::string subject;
+  std::string team_id = kDefaultTeam;
+  UnixMillis at = 0;
+  std::string detail;  // JSON, may be empty
+};
+struct OutboxEvent {
+  std::int64_t sequence = 0;
+  Event event;
+};
+
+struct Team {
+  std::string id;
+  std::string name;
+  UnixMillis created_at = 0;
+};
+
+// A key is only ever known by the SHA-256 of its text.
+struct ApiKey {
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  std::string name;
+  std::string key_sha256;  // 32 raw bytes
+  std::vector<std::string> roles;
+  bool active = true;
+  UnixMillis created_at = 0;
+  std::optional<UnixMillis> expires_at;
+  std::optional<UnixMillis> last_used_at;
+  bool operator==(const ApiKey&) const = default;
+};
+
+struct Template {
+  std::string name;
+  std::string alias;  // empty: none
+  std::vector<std::string> layers;
+  std::string spec = "{}";  // JSON
+  bool builtin = true;
+  UnixMillis updated_at = 0;
+  bool operator==(const Template&) const = default;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Can it answer?
+  virtual Result<> check() = 0;
+
+  virtual Result<std::vector<Team>> list_teams() = 0;
+
+  // Inserts, or replaces the key with the same id. kAlreadyExists: another id has that hash.
+  virtual Result<> put_api_key(const ApiKey& key) = 0;
+  virtual Result<std::vector<ApiKey>> list_api_keys() = 0;
+  virtual Result<> touch_api_key(const std::string& id, UnixMillis used_at) = 0;
+
+  virtual Result<> put_template(const Template& value) = 0;  // inserts or replaces by name
+  virtual Result<std::vector<Template>> list_templates() = 0;
+
+  // kAlreadyExists when the id is taken.
+  virtual Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) = 0;
+  // kNotFound when there is no such row; kAborted (reason "changed") when it is not as expected.
+  virtual Result<> change_sandbox(const std::string& id, const Expected& expected,
+                                  const Transition& transition, const Event& event,
+                                  Durability durability) = 0;
+  virtual Result<> remove_sandbox(const std::string& id, const Expected& expected,
+                                  const Event& event) = 0;
+  virtual Result<Sandbox> find_sandbox(const std::string& id) = 0;
+  virtual Result<std::vector<Sandbox>> list_sandboxes() = 0;
+
+  // Events after `after`, oldest first, at most min(limit, kMaxOutboxPage).
+  virtual Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) = 0;
+};
+
+// Opens or creates the database file (mode 0600) and brings its schema up to date. kDataLoss when
+// the file is no database of ours, kFailedPrecondition when it is newer than this program.
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path);
+
+}  // namespace atl::store

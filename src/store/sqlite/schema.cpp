@@ -1,0 +1,79 @@
+#include "store/sqlite/schema.h"
+
+#include <array>
+
+#include "base/strings.h"
+#include "store/room.h"
+
+namespace atl::store {
+namespace {
+
+constexpr const char* kFirst = R"(
+CREATE TABLE teams (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE api_keys (
+  id TEXT PRIMARY KEY, team_id TEXT NOT NULL REFERENCES teams(id), name TEXT NOT NULL,
+  key_sha256 BLOB NOT NULL UNIQUE CHECK (length(key_sha256) = 32), roles TEXT NOT NULL,
+  active INTEGER NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, last_used_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE templates (
+  name TEXT PRIMARY KEY, alias TEXT NOT NULL, layers TEXT NOT NULL, spec TEXT NOT NULL,
+  builtin INTEGER NOT NULL, updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sandboxes (
+  id TEXT PRIMARY KEY, team_id TEXT NOT NULL REFERENCES teams(id), template TEXT NOT NULL,
+  layers TEXT NOT NULL, status TEXT NOT NULL, generation INTEGER NOT NULL, env TEXT NOT NULL,
+  memory_bytes INTEGER NOT NULL, cpu_millis INTEGER NOT NULL, process_count INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL, auto_resume INTEGER NOT NULL, ttl_seconds INTEGER NOT NULL,
+  hard_ttl_seconds INTEGER NOT NULL, expires_at INTEGER, hard_expires_at INTEGER,
+  labels TEXT NOT NULL, failure TEXT NOT NULL, claimed_at INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE outbox (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, subject TEXT NOT NULL,
+  team_id TEXT NOT NULL, at INTEGER NOT NULL, detail TEXT NOT NULL
+) STRICT;
+)";
+
+constexpr std::array<const char*, 1> kMigrations{kFirst};
+
+Result<std::int64_t> schema_version(Database& database) {
+  TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));
+  TRY(const bool row, statement->step());
+  CHECK(row);
+  return statement->integer();
+}
+
+Result<> apply(Database& database, std::size_t version, UnixMillis now) {
+  TRY(auto transaction, Transaction::begin(database, true));
+  TRY_DO(database.execute(kMigrations[version - 1]));
+  {
+    TRY(auto statement, database.prepare("INSERT INTO migrations VALUES (?, ?)"));
+    TRY_DO(statement->bind(static_cast<std::int64_t>(version)).bind(now).run());
+  }
+  return transaction->commit();
+}
+
+}  // namespace
+
+Result<> migrate(Database& database, UnixMillis now) {
+  TRY_DO(database.execute("CREATE TABLE IF NOT EXISTS migrations ("
+                          "version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"));
+  TRY(const auto current, schema_version(database));
+  if (current > static_cast<std::int64_t>(kMigrations.size())) {
+    return fail(Code::kFailedPrecondition,
+                concat("the database has schema ", current, ", this program knows up to ",
+                       kMigrations.size(), "; use the newer Atoll that wrote it"),
+                "schema_too_new");
+  }
+  for (auto version = static_cast<std::size_t>(current) + 1; version <= kMigrations.size();
+       ++version) {
+    TRY_DO(apply(database, version, now));
+  }
+  TRY(auto team, database.prepare("INSERT INTO teams VALUES (?, 'Default', ?)"
+                                  " ON CONFLICT (id) DO NOTHING"));
+  return team->bind(kDefaultTeam).bind(now).run();
+}
+
+}  // namespace atl::store

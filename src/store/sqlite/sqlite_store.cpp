@@ -1,0 +1,326 @@
+// The Store on one SQLite connection behind one mutex.
+//
+// WAL with synchronous=NORMAL: a commit is a write to the log, no fsync, and survives a crash of
+// this process. A durable change switches to synchronous=FULL for its own commit.
+#include <mutex>
+
+#include "base/strings.h"
+#include "store/room.h"
+#include "store/sqlite/columns.h"
+#include "store/sqlite/database.h"
+#include "store/sqlite/schema.h"
+
+namespace atl::store {
+namespace {
+
+Result<Sandbox> read_sandbox(Statement& row) {
+  Sandbox sandbox;
+  sandbox.id = row.text();
+  sandbox.team_id = row.text();
+  sandbox.template_name = row.text();
+  TRY(sandbox.layers, decode_list(row.text()));
+  const auto status = parse_status(row.text());
+  if (!status) {
+    return fail(Code::kDataLoss, concat("sandbox ", sandbox.id, " has an unknown status"), "store");
+  }
+  sandbox.status = *status;
+  sandbox.generation = row.integer();
+  TRY(sandbox.env, decode_map(row.text()));
+  sandbox.limits.memory_bytes = static_cast<std::uint64_t>(row.integer());
+  sandbox.limits.cpu_millis = static_cast<std::uint32_t>(row.integer());
+  sandbox.limits.process_count = static_cast<std::uint32_t>(row.integer());
+  sandbox.limits.disk_bytes = static_cast<std::uint64_t>(row.integer());
+  sandbox.auto_resume = row.integer() != 0;
+  sandbox.ttl_seconds = row.integer();
+  sandbox.hard_ttl_seconds = row.integer();
+  sandbox.expires_at = row.optional_integer();
+  sandbox.hard_expires_at = row.optional_integer();
+  TRY(sandbox.labels, decode_map(row.text()));
+  sandbox.failure = row.text();
+  sandbox.claimed_at = row.integer();
+  sandbox.created_at = row.integer();
+  sandbox.updated_at = row.integer();
+  return sandbox;
+}
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+  Result<> check() override;
+  Result<std::vector<Team>> list_teams() override;
+  Result<> put_api_key(const ApiKey& key) override;
+  Result<std::vector<ApiKey>> list_api_keys() override;
+  Result<> touch_api_key(const std::string& id, UnixMillis used_at) override;
+  Result<> put_template(const Template& value) override;
+  Result<std::vector<Template>> list_templates() override;
+  Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) override;
+  Result<> change_sandbox(const std::string& id, const Expected& expected,
+                          const Transition& transition, const Event& event,
+                          Durability durability) override;
+  Result<> remove_sandbox(const std::string& id, const Expected& expected,
+                          const Event& event) override;
+  Result<Sandbox> find_sandbox(const std::string& id) override;
+  Result<std::vector<Sandbox>> list_sandboxes() override;
+  Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) override;
+
+ private:
+  Result<> append_event(const Event& event);
+  // After a compare-and-set that changed nothing: says why.
+  Result<> explain_unchanged(const std::string& id, const Expected& expected);
+
+  std::mutex mutex_;
+  std::unique_ptr<Database> database_;
+};
+
+Result<> SqliteStore::check() {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare("SELECT count(*) FROM teams"));
+  TRY(const bool row, statement->step());
+  CHECK(row);
+  return {};
+}
+
+Result<std::vector<Team>> SqliteStore::list_teams() {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare("SELECT id, name, created_at FROM teams ORDER BY id"));
+  std::vector<Team> teams;
+  for (;;) {
+    TRY(const bool row, statement->step());
+    if (!row) {
+      return teams;
+    }
+    Team& team = teams.emplace_back();
+    team.id = statement->text();
+    team.name = statement->text();
+    team.created_at = statement->integer();
+  }
+}
+
+Result<> SqliteStore::put_api_key(const ApiKey& key) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  {
+    const std::string roles = encode_list(key.roles);
+    TRY(auto statement,
+        database_->prepare("INSERT INTO api_keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                           " ON CONFLICT (id) DO UPDATE SET team_id = excluded.team_id,"
+                           " name = excluded.name, key_sha256 = excluded.key_sha256,"
+                           " roles = excluded.roles, active = excluded.active,"
+                           " expires_at = excluded.expires_at"));
+    statement->bind(key.id).bind(key.team_id).bind(key.name).bind_blob(key.key_sha256);
+    statement->bind(roles).bind(std::int64_t{key.active}).bind(key.created_at);
+    TRY_DO(statement->bind(key.expires_at).bind(key.last_used_at).run());
+  }
+  return transaction->commit();
+}
+
+Result<std::vector<ApiKey>> SqliteStore::list_api_keys() {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement,
+      database_->prepare("SELECT id, team_id, name, key_sha256, roles, active, created_at,"
+                         " expires_at, last_used_at FROM api_keys ORDER BY created_at, id"));
+  std::vector<ApiKey> keys;
+  for (;;) {
+    TRY(const bool row, statement->step());
+    if (!row) {
+      return keys;
+    }
+    ApiKey& key = keys.emplace_back();
+    key.id = statement->text();
+    key.team_id = statement->text();
+    key.name = statement->text();
+    key.key_sha256 = statement->text();
+    TRY(key.roles, decode_list(statement->text()));
+    key.active = statement->integer() != 0;
+    key.created_at = statement->integer();
+    key.expires_at = statement->optional_integer();
+    key.last_used_at = statement->optional_integer();
+  }
+}
+
+Result<> SqliteStore::touch_api_key(const std::string& id, UnixMillis used_at) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare("UPDATE api_keys SET last_used_at = ? WHERE id = ?"));
+  return statement->bind(used_at).bind(id).run();
+}
+
+Result<> SqliteStore::put_template(const Template& value) {
+  const std::lock_guard lock{mutex_};
+  const std::string layers = encode_list(value.layers);
+  TRY(auto statement, database_->prepare("INSERT OR REPLACE INTO templates"
+                                         " VALUES (?, ?, ?, ?, ?, ?)"));
+  statement->bind(value.name).bind(value.alias).bind(layers).bind(value.spec);
+  return statement->bind(std::int64_t{value.builtin}).bind(value.updated_at).run();
+}
+
+Result<std::vector<Template>> SqliteStore::list_templates() {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare("SELECT name, alias, layers, spec, builtin, updated_at"
+                                         " FROM templates ORDER BY name"));
+  std::vector<Template> templates;
+  for (;;) {
+    TRY(const bool row, statement->step());
+    if (!row) {
+      return templates;
+    }
+    Template& value = templates.emplace_back();
+    value.name = statement->text();
+    value.alias = statement->text();
+    TRY(value.layers, decode_list(statement->text()));
+    value.spec = statement->text();
+    value.builtin = statement->integer() != 0;
+    value.updated_at = statement->integer();
+  }
+}
+
+Result<> SqliteStore::insert_sandbox(const Sandbox& sandbox, const Event& event) {
+  const std::lock_guard lock{mutex_};
+  const std::string layers = encode_list(sandbox.layers);
+  const std::string env = encode_map(sandbox.env);
+  const std::string labels = encode_map(sandbox.labels);
+  TRY(auto transaction, Transaction::begin(*database_, false));
+  {
+    TRY(auto row, database_->prepare("INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+                                     " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+    row->bind(sandbox.id).bind(sandbox.team_id).bind(sandbox.template_name).bind(layers);
+    row->bind(status_name(sandbox.status)).bind(sandbox.generation).bind(env);
+    row->bind(static_cast<std::int64_t>(sandbox.limits.memory_bytes));
+    row->bind(std::int64_t{sandbox.limits.cpu_millis});
+    row->bind(std::int64_t{sandbox.limits.process_count});
+    row->bind(static_cast<std::int64_t>(sandbox.limits.disk_bytes));
+    row->bind(std::int64_t{sandbox.auto_resume}).bind(sandbox.ttl_seconds);
+    row->bind(sandbox.hard_ttl_seconds).bind(sandbox.expires_at).bind(sandbox.hard_expires_at);
+    row->bind(labels).bind(sandbox.failure).bind(sandbox.claimed_at).bind(sandbox.created_at);
+    TRY_DO(row->bind(sandbox.updated_at).run());
+  }
+  TRY_DO(append_event(event));
+  return transaction->commit();
+}
+
+Result<> SqliteStore::change_sandbox(const std::string& id, const Expected& expected,
+                                     const Transition& transition, const Event& event,
+                                     Durability durability) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, durability == Durability::kDurable));
+  {
+    TRY(auto row, database_->prepare("UPDATE sandboxes SET status = ?, generation = ?, failure = ?,"
+                                     " updated_at = ?"
+                                     " WHERE id = ? AND status = ? AND generation = ?"));
+    row->bind(status_name(transition.status)).bind(transition.generation);
+    row->bind(transition.failure).bind(transition.updated_at).bind(id);
+    TRY_DO(row->bind(status_name(expected.status)).bind(expected.generation).run());
+  }
+  if (database_->changed_rows() == 0) {
+    return explain_unchanged(id, expected);
+  }
+  TRY_DO(append_event(event));
+  return transaction->commit();
+}
+
+Result<> SqliteStore::remove_sandbox(const std::string& id, const Expected& expected,
+                                     const Event& event) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, false));
+  {
+    TRY(auto row, database_->prepare("DELETE FROM sandboxes"
+                                     " WHERE id = ? AND status = ? AND generation = ?"));
+    TRY_DO(row->bind(id).bind(status_name(expected.status)).bind(expected.generation).run());
+  }
+  if (database_->changed_rows() == 0) {
+    return explain_unchanged(id, expected);
+  }
+  TRY_DO(append_event(event));
+  return transaction->commit();
+}
+
+Result<> SqliteStore::append_event(const Event& event) {
+  {
+    TRY(auto statement, database_->prepare("INSERT INTO outbox (kind, subject, team_id, at, detail)"
+                                           " VALUES (?, ?, ?, ?, ?)"));
+    statement->bind(event.kind).bind(event.subject).bind(event.team_id).bind(event.at);
+    TRY_DO(statement->bind(event.detail).run());
+  }
+  TRY(auto trim, database_->prepare("DELETE FROM outbox WHERE sequence <="
+                                    " (SELECT max(sequence) FROM outbox) - ?"));
+  return trim->bind(kMaxOutboxEvents).run();
+}
+
+Result<> SqliteStore::explain_unchanged(const std::string& id, const Expected& expected) {
+  TRY(auto statement, database_->prepare("SELECT status, generation FROM sandboxes WHERE id = ?"));
+  TRY(const bool row, statement->bind(id).step());
+  if (!row) {
+    return fail(Code::kNotFound, concat("there is no sandbox ", id), "sandbox_not_found");
+  }
+  const std::string status = statement->text();
+  return fail(Code::kAborted,
+              concat("sandbox ", id, " is ", status, " (generation ", statement->integer(),
+                     "), not ", status_name(expected.status), " (generation ", expected.generation,
+                     ")"),
+              "changed");
+}
+
+constexpr const char* kFindSandbox =
+    "SELECT id, team_id, template, layers, status, generation, env, memory_bytes, cpu_millis,"
+    " process_count, disk_bytes, auto_resume, ttl_seconds, hard_ttl_seconds, expires_at,"
+    " hard_expires_at, labels, failure, claimed_at, created_at, updated_at FROM sandboxes"
+    " WHERE id = ?1 OR ?1 = '' ORDER BY created_at, id";
+
+Result<Sandbox> SqliteStore::find_sandbox(const std::string& id) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare(kFindSandbox));
+  TRY(const bool row, statement->bind(id).step());
+  if (!row || id.empty()) {
+    return fail(Code::kNotFound, concat("there is no sandbox ", id), "sandbox_not_found");
+  }
+  return read_sandbox(*statement);
+}
+
+Result<std::vector<Sandbox>> SqliteStore::list_sandboxes() {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare(kFindSandbox));
+  statement->bind("");
+  std::vector<Sandbox> sandboxes;
+  for (;;) {
+    TRY(const bool row, statement->step());
+    if (!row) {
+      return sandboxes;
+    }
+    TRY(auto sandbox, read_sandbox(*statement));
+    sandboxes.push_back(std::move(sandbox));
+  }
+}
+
+Result<std::vector<OutboxEvent>> SqliteStore::read_outbox(std::int64_t after, std::size_t limit) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto statement, database_->prepare("SELECT sequence, kind, subject, team_id, at, detail"
+                                         " FROM outbox WHERE sequence > ? ORDER BY sequence"
+                                         " LIMIT ?"));
+  statement->bind(after).bind(static_cast<std::int64_t>(std::min(limit, kMaxOutboxPage)));
+  std::vector<OutboxEvent> events;
+  for (;;) {
+    TRY(const bool row, statement->step());
+    if (!row) {
+      return events;
+    }
+    OutboxEvent& event = events.emplace_back();
+    event.sequence = statement->integer();
+    event.event.kind = statement->text();
+    event.event.subject = statement->text();
+    event.event.team_id = statement->text();
+    event.event.at = statement->integer();
+    event.event.detail = statement->text();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
+  TRY(auto database, Database::open(path));
+  if (auto migrated = migrate(*database, SystemWallClock{}.now()); !migrated) {
+    return fail(std::move(migrated).error().note(concat("opening the database ", path)));
+  }
+  return std::make_unique<SqliteStore>(std::move(database));
+}
+
+}  // namespace atl::store

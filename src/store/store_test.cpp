@@ -1,0 +1,223 @@
+// The conformance suite of Store: what every engine must do. Today one engine runs it.
+#include "store/room.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/random.h"
+
+namespace atl::store {
+namespace {
+
+class StoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/atoll-store-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    directory_ = name;
+    reopen();
+  }
+  void TearDown() override {
+    store_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void reopen() {
+    store_.reset();
+    auto opened = open_sqlite_store(path());
+    ASSERT_TRUE(opened) << opened.error().message;
+    store_ = *std::move(opened);
+  }
+  std::string path() const { return directory_ + "/atoll.db"; }
+  Code change(const std::string& id, Expected expected, Transition transition,
+              Durability durability = Durability::kQuick) {
+    auto result = store_->change_sandbox(id, expected, transition, event("change", id), durability);
+    return result ? Code{} : result.error().code;
+  }
+  static Event event(std::string kind, std::string subject) {
+    return Event{.kind = std::move(kind), .subject = std::move(subject), .at = 5};
+  }
+
+  std::string directory_;
+  std::unique_ptr<Store> store_;
+};
+
+Sandbox sample(std::string id) {
+  Sandbox sandbox;
+  sandbox.id = std::move(id);
+  sandbox.template_name = "default";
+  sandbox.layers = {"top", "base"};
+  sandbox.env = {{"A", "1"}, {"quote\"", "line\nbreak ü"}};
+  sandbox.limits = {.memory_bytes = 1ULL << 31, .cpu_millis = 1500, .process_count = 7,
+                    .disk_bytes = 1ULL << 40};
+  sandbox.ttl_seconds = 60;
+  sandbox.expires_at = 60'000;
+  sandbox.labels = {{"k", "v"}};
+  sandbox.claimed_at = 1;
+  sandbox.created_at = 2;
+  sandbox.updated_at = 3;
+  return sandbox;
+}
+
+constexpr Expected kStarting{SandboxStatus::kStarting, 1};
+constexpr Expected kRunning{SandboxStatus::kRunning, 1};
+
+TEST_F(StoreTest, HasOneDefaultTeam) {
+  const auto teams = store_->list_teams();
+  ASSERT_TRUE(teams);
+  ASSERT_EQ(teams->size(), 1U);
+  EXPECT_EQ(teams->front().id, kDefaultTeam);
+  EXPECT_TRUE(store_->check());
+}
+
+TEST_F(StoreTest, SandboxSurvivesReopenUnchanged) {
+  const Sandbox sandbox = sample("rs-a");
+  ASSERT_TRUE(store_->insert_sandbox(sandbox, event("created", "rs-a")));
+  reopen();
+  const auto found = store_->find_sandbox("rs-a");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found, sandbox);
+  const auto all = store_->list_sandboxes();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->size(), 1U);
+}
+
+TEST_F(StoreTest, IdsAreUniqueAndARefusedInsertLeavesNoEvent) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  const auto again = store_->insert_sandbox(sample("rs-a"), event("created", "rs-a"));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(store_->read_outbox(0, 10)->size(), 1U);
+}
+
+TEST_F(StoreTest, UnknownTeamIsRefused) {
+  Sandbox sandbox = sample("rs-a");
+  sandbox.team_id = "nobody";
+  EXPECT_FALSE(store_->insert_sandbox(sandbox, event("created", "rs-a")));
+  EXPECT_TRUE(store_->list_sandboxes()->empty());
+}
+
+TEST_F(StoreTest, ChangeAppliesOnlyToTheExpectedState) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  const Transition to_running{.status = SandboxStatus::kRunning, .generation = 1, .updated_at = 9};
+  EXPECT_EQ(change("rs-a", kRunning, to_running), Code::kAborted);
+  EXPECT_EQ(change("rs-a", {SandboxStatus::kStarting, 2}, to_running), Code::kAborted);
+  EXPECT_EQ(change("rs-b", kStarting, to_running), Code::kNotFound);
+  EXPECT_EQ(store_->find_sandbox("rs-a")->status, SandboxStatus::kStarting);
+  EXPECT_EQ(change("rs-a", kStarting, to_running), Code{});
+  EXPECT_EQ(change("rs-a", kStarting, to_running), Code::kAborted) << "the second of two must lose";
+  const auto found = store_->find_sandbox("rs-a");
+  EXPECT_EQ(found->status, SandboxStatus::kRunning);
+  EXPECT_EQ(found->updated_at, 9);
+}
+
+TEST_F(StoreTest, RemoveIsACompareAndSetToo) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  EXPECT_EQ(store_->remove_sandbox("rs-a", kRunning, event("gone", "rs-a")).error().code,
+            Code::kAborted);
+  ASSERT_TRUE(store_->remove_sandbox("rs-a", kStarting, event("gone", "rs-a")));
+  EXPECT_EQ(store_->find_sandbox("rs-a").error().code, Code::kNotFound);
+  EXPECT_EQ(store_->remove_sandbox("rs-a", kStarting, event("gone", "rs-a")).error().code,
+            Code::kNotFound);
+}
+
+TEST_F(StoreTest, DurableChangeSurvivesReopenAndTheNextOneIsQuickAgain) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  ASSERT_EQ(change("rs-a", kStarting, {.status = SandboxStatus::kTerminating, .generation = 1},
+                   Durability::kDurable),
+            Code{});
+  ASSERT_EQ(change("rs-a", {SandboxStatus::kTerminating, 1},
+                   {.status = SandboxStatus::kFailed, .generation = 1, .failure = "why"}),
+            Code{});
+  reopen();
+  EXPECT_EQ(store_->find_sandbox("rs-a")->status, SandboxStatus::kFailed);
+  EXPECT_EQ(store_->find_sandbox("rs-a")->failure, "why");
+}
+
+TEST_F(StoreTest, EventsAreInOrderAndOnlyOfWhatHappened) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  EXPECT_EQ(change("rs-a", kRunning, {.status = SandboxStatus::kFailed}), Code::kAborted);
+  EXPECT_EQ(change("rs-a", kStarting, {.status = SandboxStatus::kRunning}), Code{});
+  ASSERT_TRUE(store_->remove_sandbox("rs-a", kRunning, event("gone", "rs-a")));
+  const auto events = store_->read_outbox(0, 10);
+  ASSERT_TRUE(events);
+  ASSERT_EQ(events->size(), 3U);
+  EXPECT_EQ((*events)[0].event.kind, "created");
+  EXPECT_EQ((*events)[1].event.kind, "change");
+  EXPECT_EQ((*events)[2].event.kind, "gone");
+  const auto rest = store_->read_outbox((*events)[0].sequence, 1);
+  ASSERT_EQ(rest->size(), 1U);
+  EXPECT_EQ(rest->front().sequence, (*events)[1].sequence);
+}
+
+TEST_F(StoreTest, ApiKeysKeepHashRolesAndExpiry) {
+  ApiKey key{.id = "key-1", .name = "admin", .key_sha256 = sha256("secret"), .roles = {"admin"},
+             .created_at = 4, .expires_at = 77};
+  ASSERT_TRUE(store_->put_api_key(key));
+  ASSERT_TRUE(store_->touch_api_key("key-1", 50));
+  key.last_used_at = 50;
+  reopen();
+  ASSERT_EQ(store_->list_api_keys()->size(), 1U);
+  EXPECT_EQ(store_->list_api_keys()->front(), key);
+  key.active = false;
+  ASSERT_TRUE(store_->put_api_key(key));
+  EXPECT_EQ(store_->list_api_keys()->front(), key);
+  ApiKey twin = key;
+  twin.id = "key-2";
+  EXPECT_EQ(store_->put_api_key(twin).error().code, Code::kAlreadyExists);
+  twin.key_sha256 = "short";
+  EXPECT_FALSE(store_->put_api_key(twin));
+}
+
+TEST_F(StoreTest, TemplatesAreReplacedByName) {
+  Template value{.name = "default", .alias = "base", .layers = {"one"}};
+  ASSERT_TRUE(store_->put_template(value));
+  value.layers = {"two", "one"};
+  ASSERT_TRUE(store_->put_template(value));
+  ASSERT_EQ(store_->list_templates()->size(), 1U);
+  EXPECT_EQ(store_->list_templates()->front(), value);
+}
+
+TEST_F(StoreTest, ConcurrentCompareAndSetHasOneWinner) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  std::atomic<int> winners = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([this, &winners] {
+        if (change("rs-a", kStarting, {.status = SandboxStatus::kRunning}) == Code{}) {
+          ++winners;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(winners, 1);
+}
+
+TEST_F(StoreTest, FileIsPrivateAndASecondOpenMigratesNothing) {
+  struct stat status{};
+  ASSERT_EQ(::stat(path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  for (int i = 0; i < 3; ++i) {
+    reopen();
+  }
+  EXPECT_EQ(store_->list_sandboxes()->size(), 1U);
+  EXPECT_EQ(store_->list_teams()->size(), 1U);
+}
+
+TEST_F(StoreTest, AFileThatIsNoDatabaseIsRefused) {
+  const std::string other = directory_ + "/other.db";
+  std::ofstream{other} << std::string(4096, 'x');
+  const auto opened = open_sqlite_store(other);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  EXPECT_NE(opened.error().message.find(other), std::string::npos);
+}
+
+}  // namespace
+}  // namespace atl::store
