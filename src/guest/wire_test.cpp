@@ -249,7 +249,8 @@ TEST(Wire, ErrorsTravelAndAreMadePrintable) {
 }
 
 TEST(Wire, OutputBorrowsItsBytes) {
-  const std::string payload = encode_output({Stream::kStderr, 1ULL << 33}, std::string("\0\xff", 2));
+  const std::string payload =
+      encode_output({Stream::kStderr, 1ULL << 33}, std::string("\0\xff", 2));
   const auto output = decode_output(payload);
   ASSERT_TRUE(output);
   EXPECT_EQ(output->header.stream, Stream::kStderr);

@@ -1,0 +1,319 @@
+// For tests: an agent that runs as PID 1 of its own pid namespace (so that its end is the end of
+// everything it started), a temporary directory, and a client that speaks frames.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "guest/agent.h"
+#include "guest/wire.h"
+
+namespace atl::guest {
+
+struct TestFrame {
+  Kind kind = Kind::kError;
+  std::string payload;
+};
+
+class TestClient {
+ public:
+  explicit TestClient(const std::string& socket_path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path.c_str());
+    fd_ = Fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+
+  bool send_bytes(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) {
+        return false;
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+  bool send(Kind kind, std::string_view payload = {}) {
+    return send_bytes(encode_frame(kind, payload));
+  }
+
+  // The next frame; nullopt at the end of the connection. A minute of silence is a failed test.
+  std::optional<TestFrame> receive() {
+    std::string header(kFrameHeaderBytes, '\0');
+    if (!fill(header)) {
+      return std::nullopt;
+    }
+    const auto decoded = decode_header(header);
+    EXPECT_TRUE(decoded);
+    std::string payload(decoded ? decoded->payload_bytes : 0, '\0');
+    if (!decoded || !fill(payload)) {
+      ADD_FAILURE() << "connection ended within a frame";
+      return std::nullopt;
+    }
+    return TestFrame{decoded->kind, std::move(payload)};
+  }
+
+  // True when nothing arrives for a moment: only to see that something does not happen.
+  bool silent(int ms) {
+    pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, ms) == 0;
+  }
+  // How much can be sent without the other side reading, up to `max_bytes`.
+  std::size_t send_until_blocked(std::string_view bytes, std::size_t max_bytes, int patience_ms) {
+    std::size_t total = 0;
+    while (total < max_bytes) {
+      pollfd entry{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+      if (::poll(&entry, 1, patience_ms) == 0) {
+        return total;
+      }
+      const ssize_t sent =
+          ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) {
+        total += static_cast<std::size_t>(sent);
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+        if (bytes.empty()) {
+          return total;
+        }
+      } else if (errno != EAGAIN) {
+        return total;
+      }
+    }
+    return total;
+  }
+  void close() { fd_.reset(); }
+  void stop_sending() { ::shutdown(fd_.get(), SHUT_WR); }
+
+ private:
+  bool fill(std::string& buffer) {
+    std::size_t got = 0;
+    while (got < buffer.size()) {
+      pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&entry, 1, 60000) == 0) {
+        ADD_FAILURE() << "no answer";
+        return false;
+      }
+      const ssize_t size = ::recv(fd_.get(), buffer.data() + got, buffer.size() - got, 0);
+      if (size <= 0) {
+        return false;
+      }
+      got += static_cast<std::size_t>(size);
+    }
+    return true;
+  }
+
+  Fd fd_;
+};
+
+struct RunResult {
+  std::optional<Error> error;
+  std::optional<ExitStatus> exit;
+  std::uint32_t pid = 0;
+  std::string output;
+  std::string error_output;
+  std::string terminal;
+  std::uint64_t first_offset = UINT64_MAX;
+  bool in_order = true;  // offsets had no gap
+};
+
+// Reads a process's stream to its end.
+inline RunResult follow(TestClient& client) {
+  RunResult result;
+  std::optional<std::uint64_t> expected;
+  while (auto frame = client.receive()) {
+    switch (frame->kind) {
+      case Kind::kStarted:
+        result.pid = decode_number(frame->payload).value_or(0);
+        break;
+      case Kind::kOutput: {
+        const auto output = decode_output(frame->payload);
+        if (!output) {
+          ADD_FAILURE() << "malformed output";
+          return result;
+        }
+        result.first_offset = std::min(result.first_offset, output->header.offset);
+        result.in_order = result.in_order && (!expected || *expected == output->header.offset);
+        expected = output->header.offset + output->bytes.size();
+        (output->header.stream == Stream::kStdout   ? result.output
+         : output->header.stream == Stream::kStderr ? result.error_output
+                                                    : result.terminal)
+            .append(output->bytes);
+        break;
+      }
+      case Kind::kExit:
+        result.exit = decode_exit(frame->payload).value();
+        break;
+      case Kind::kError:
+        result.error = decode_error(frame->payload);
+        break;
+      default:
+        ADD_FAILURE() << "unexpected frame " << static_cast<int>(frame->kind);
+    }
+  }
+  return result;
+}
+
+class AgentTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) {
+      GTEST_SKIP() << "needs root: users and a pid namespace";
+    }
+    std::string pattern = "/tmp/atoll-guest-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
+    Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path().c_str());
+    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(listener.get(), 2048), 0);
+    agent_ = static_cast<pid_t>(
+        ::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    ASSERT_GE(agent_, 0);
+    if (agent_ == 0) {
+      auto agent = Agent::create(std::move(listener));
+      if (agent) {
+        (void)(*agent)->run();
+      }
+      ::_exit(99);
+    }
+  }
+
+  void TearDown() override {
+    if (agent_ > 0) {
+      EXPECT_TRUE(agent_alive()) << "the agent died";
+      ::kill(agent_, SIGKILL);
+      ::waitpid(agent_, nullptr, 0);
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  bool agent_alive() {
+    if (agent_ <= 0 || ::waitpid(agent_, nullptr, WNOHANG) != 0) {
+      agent_ = -1;
+      return false;
+    }
+    return true;
+  }
+
+  std::string socket_path() const { return directory_ + "/socket"; }
+  std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  TestClient connect() { return TestClient{socket_path()}; }
+
+  static SpawnRequest shell(const std::string& script, const std::string& id = "p") {
+    SpawnRequest request;
+    request.process_id = id;
+    request.argv = {"/bin/sh", "-c", script};
+    request.cwd = "/";
+    return request;
+  }
+  TestClient spawn(const SpawnRequest& request) {
+    TestClient client = connect();
+    EXPECT_TRUE(client.send(Kind::kSpawn, encode(request)));
+    return client;
+  }
+  RunResult run(const SpawnRequest& request) {
+    TestClient client = spawn(request);
+    return follow(client);
+  }
+  RunResult attach(const std::string& id, std::uint64_t from_offset = 0) {
+    TestClient client = connect();
+    client.send(Kind::kAttach, encode(AttachRequest{id, from_offset}));
+    return follow(client);
+  }
+  // One request, all answers.
+  std::vector<TestFrame> ask(Kind kind, std::string_view payload = {}) {
+    TestClient client = connect();
+    EXPECT_TRUE(client.send(kind, payload));
+    std::vector<TestFrame> frames;
+    while (auto frame = client.receive()) {
+      frames.push_back(std::move(*frame));
+    }
+    return frames;
+  }
+  std::map<std::string, ProcessInfo> list() {
+    std::map<std::string, ProcessInfo> processes;
+    const auto frames = ask(Kind::kListProcesses);
+    EXPECT_TRUE(!frames.empty() && frames.back().kind == Kind::kEnd);
+    for (const auto& frame : frames) {
+      if (frame.kind == Kind::kProcess) {
+        const auto info = decode_process(frame.payload);
+        EXPECT_TRUE(info);
+        processes[info->process_id] = *info;
+      }
+    }
+    return processes;
+  }
+  // The reason of the single kError, or the kind of the last frame as text.
+  static std::string outcome(const std::vector<TestFrame>& frames) {
+    if (frames.empty()) {
+      return "nothing";
+    }
+    if (frames.back().kind == Kind::kError) {
+      return decode_error(frames.back().payload).reason;
+    }
+    switch (frames.back().kind) {
+      case Kind::kDone:
+        return "done";
+      case Kind::kEnd:
+        return "end";
+      case Kind::kFile:
+        return "file";
+      default:
+        return "other";
+    }
+  }
+
+  static std::string slurp(const std::string& file) {
+    std::ifstream in{file, std::ios::binary};
+    return {std::istreambuf_iterator<char>{in}, {}};
+  }
+  static void put(const std::string& file, std::string_view content) {
+    std::ofstream out{file, std::ios::binary};
+    out << content;
+  }
+  // Waits for a file to appear (another process makes it).
+  static bool wait_for(const std::string& file) {
+    for (int i = 0; i < 6000 && ::access(file.c_str(), F_OK) != 0; ++i) {
+      ::usleep(10000);
+    }
+    return ::access(file.c_str(), F_OK) == 0;
+  }
+
+  std::string directory_;
+  pid_t agent_ = -1;
+};
+
+// Bytes that have every value and no short period.
+inline std::string pattern_bytes(std::size_t size) {
+  std::string bytes(size, '\0');
+  std::uint32_t state = 1;
+  for (char& byte : bytes) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<char>(state >> 24);
+  }
+  return bytes;
+}
+
+}  // namespace atl::guest
