@@ -1,36 +1,394 @@
 // The Runtime contract against the real backend: real namespaces, cgroups and overlays.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <set>
+#include <thread>
 
 #include "base/strings.h"
 #include "runtime/cell_fixture.h"
+#include "runtime/namespaces/cgroup_hierarchy.h"
 #include "runtime/test_guest.h"
 
 namespace atl::runtime::testing {
 namespace {
 
+namespace fs = std::filesystem;
+using namespaces::CgroupMount;
+
 PROBE(ping) {
   return "pong " + std::to_string(::getppid());
 }
 
-PROBE(read) {
-  std::ifstream file{argument};
-  std::stringstream text;
-  text << file.rdbuf();
-  return file ? text.str() : "unreadable";
+PROBE(who) {
+  char name[256] = {};
+  ::gethostname(name, sizeof name);
+  std::ifstream file{"/etc/hostname"};
+  std::string line;
+  std::getline(file, line);
+  return concat(name, " ", line, " ", ::getuid());
+}
+
+// Touches memory until something stops it.
+PROBE(eat_memory) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int i = 0; i < 1024; ++i) {
+      void* block = ::mmap(nullptr, 1U << 20, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      if (block == MAP_FAILED) {
+        ::_exit(1);
+      }
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? concat("signal ", WTERMSIG(status))
+                             : concat("exit ", WEXITSTATUS(status));
+}
+
+PROBE(stay_forks) {
+  int made = 0;
+  while (made < 1000) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close_range(3, ~0U, 0);  // or the test would wait for their end
+      ::pause();
+      ::_exit(0);
+    }
+    if (child < 0) {
+      break;
+    }
+    ++made;
+  }
+  return std::to_string(made);
+}
+
+// What a cell could leave behind on the host.
+struct Leftovers {
+  std::size_t mounts = 0;
+  std::size_t fds = 0;
+  std::set<std::string> namespaces;
+  std::vector<std::string> cgroups;
+
+  bool operator==(const Leftovers&) const = default;
+};
+
+std::size_t count_entries(const std::string& path) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator{path}, fs::directory_iterator{}));
+}
+
+std::vector<std::string> find_cgroups(const std::string& instance) {
+  std::vector<std::string> found;
+  const auto mounts = namespaces::find_cgroup_mounts();
+  for (const CgroupMount& mount : mounts.value_or(std::vector<CgroupMount>{})) {
+    std::error_code error;
+    const fs::path place = concat(mount.path, "/atoll-", instance);
+    for (const auto& entry : fs::directory_iterator{place, error}) {
+      if (entry.is_directory()) {
+        found.push_back(entry.path());
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// Namespaces of processes that descend from this one.
+std::set<std::string> own_namespaces() {
+  std::set<std::string> found;
+  for (const auto& entry : fs::directory_iterator{"/proc/self/task"}) {
+    std::ifstream children{entry.path() / "children"};
+    std::string pid;
+    while (children >> pid) {
+      std::error_code error;
+      found.insert(fs::read_symlink(concat("/proc/", pid, "/ns/net"), error));
+    }
+  }
+  return found;
+}
+
+Leftovers take_leftovers(const std::string& instance) {
+  const auto mounts = read_file("/proc/self/mountinfo", 16U << 20);
+  return {.mounts = split(mounts.value_or(""), '\n').size(),
+          .fds = count_entries("/proc/self/fd"),
+          .namespaces = own_namespaces(),
+          .cgroups = find_cgroups(instance)};
+}
+
+std::string read_control(const std::string& instance, const std::string& id,
+                         const std::vector<std::string>& names) {
+  const auto mounts = namespaces::find_cgroup_mounts();
+  for (const CgroupMount& mount : mounts.value_or(std::vector<CgroupMount>{})) {
+    for (const std::string& name : names) {
+      const auto text = read_file(concat(mount.path, "/atoll-", instance, "/cell-", id, "/", name));
+      if (text) {
+        return std::string{trim(*text)};
+      }
+    }
+  }
+  return "missing";
 }
 
 using RuntimeTest = CellFixture;
 
-TEST_F(RuntimeTest, CreatedCellAnswers) {
+TEST_F(RuntimeTest, CreatedCellAnswersAsItself) {
   const auto cell = create("one");
   ASSERT_TRUE(cell) << cell.error().message;
   EXPECT_EQ(ask("one", "ping"), "pong 1");
-  EXPECT_EQ(ask("one", "read /etc/hostname"), "box-one\n");
+  EXPECT_EQ(ask("one", "who"), "box-one box-one 0");
+}
+
+TEST_F(RuntimeTest, CreateAndDestroyLeaveNothing) {
+  const Leftovers before = take_leftovers(instance());
+  for (int i = 0; i < 10; ++i) {
+    const CellSpec spec = make_spec(concat("c", i));
+    const auto cell = create(spec);
+    ASSERT_TRUE(cell) << cell.error().message;
+    destroy(cell->record);
+  }
+  Leftovers after = take_leftovers(instance());
+  after.fds -= 10;  // the listening sockets, which are the test's
+  EXPECT_EQ(before, after);
+  EXPECT_TRUE(runtime().list()->empty());
+}
+
+TEST_F(RuntimeTest, DestroyIsIdempotentAndKnowsNoStrangers) {
+  const auto cell = create("one");
+  ASSERT_TRUE(cell) << cell.error().message;
+  destroy(cell->record);
+  destroy(cell->record);
+  destroy({"never-made", 0, 0});
+  // A record that names a process outside the cell must not kill it.
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const auto stat = read_file(concat("/proc/", stranger, "/stat"));
+  ASSERT_TRUE(stat);
+  const auto fields = split(stat->substr(stat->rfind(')') + 2), ' ');
+  destroy({"one", stranger, *parse_u64(fields[19])});
+  EXPECT_EQ(::waitpid(stranger, nullptr, WNOHANG), 0);
+  ::kill(stranger, SIGKILL);
+  ::waitpid(stranger, nullptr, 0);
+}
+
+TEST_F(RuntimeTest, FailuresSayWhyAndLeaveNothing) {
+  const CellSpec good = make_spec("one");
+  fs::create_directories(directory() + "/linked");
+  fs::create_symlink("/etc", directory() + "/linked/dev");
+  fs::create_directories(directory() + "/not-a-directory");
+  std::ofstream{directory() + "/not-a-directory/proc"} << "";
+  fs::create_directories(directory() + "/bare");
+  const struct {
+    const char* says;
+    std::function<void(CellSpec&)> spoil;
+  } cases[] = {
+      {"cell id", [](CellSpec& s) { s.id = "../x"; }},
+      {"cell id", [](CellSpec& s) { s.id = ""; }},
+      {"host name", [](CellSpec& s) { s.hostname = "-x"; }},
+      {"1 to 64 layers", [](CellSpec& s) { s.lower_dirs.clear(); }},
+      {"1 to 64 layers", [](CellSpec& s) { s.lower_dirs.assign(65, "/x"); }},
+      {"absolute", [](CellSpec& s) { s.lower_dirs = {"x"}; }},
+      {"uid_base", [](CellSpec& s) { s.uid_base = 1000; }},
+      {"uid_base", [](CellSpec& s) { s.uid_base = 0xFFFFFFF0; }},
+      {"listening socket", [](CellSpec& s) { s.guest_listen_fd = 9999; }},
+      {"memory limit", [](CellSpec& s) { s.limits.memory_bytes = 1; }},
+      {"opening layer directory", [](CellSpec& s) { s.lower_dirs = {"/nowhere/at/all"}; }},
+      {"opening layer directory", [](CellSpec& s) { s.upper_dir = "/nowhere/at/all"; }},
+      {"cannot be id-mapped", [](CellSpec& s) { s.lower_dirs = {"/proc"}; }},
+      {"mounting the overlay", [&](CellSpec& s) { s.upper_dir = directory() + "/bare"; }},
+      {"building /dev",
+       [&](CellSpec& s) { s.lower_dirs = {directory() + "/linked", s.lower_dirs[0]}; }},
+      {"mounting /proc",
+       [&](CellSpec& s) { s.lower_dirs = {directory() + "/not-a-directory", s.lower_dirs[0]}; }},
+  };
+  const Leftovers before = take_leftovers(instance());
+  for (const auto& each : cases) {
+    CellSpec spec = good;
+    each.spoil(spec);
+    const auto cell = create(spec);
+    ASSERT_FALSE(cell) << each.says;
+    EXPECT_TRUE(cell.error().message.contains(each.says)) << cell.error().message;
+    EXPECT_EQ(take_leftovers(instance()), before) << each.says;
+  }
+  EXPECT_TRUE(create(good));
+}
+
+TEST_F(RuntimeTest, AnUnusableGuestIsAnError) {
+  std::ofstream{directory() + "/nonsense"} << "this is no program";
+  NamespacesOptions other = options();
+  other.guest_binary = directory() + "/nonsense";
+  other.instance += "x";
+  auto opened = open_namespaces_runtime(other);
+  ASSERT_TRUE(opened);
+  const auto cell = (*opened)->create(make_spec("one"));
+  ASSERT_FALSE(cell);
+  EXPECT_TRUE(cell.error().message.contains("starting the guest")) << cell.error().message;
+  EXPECT_TRUE((*opened)->list()->empty());
+  EXPECT_TRUE((*opened)->close());
+  reopen();  // closing removed the stage that both used
+}
+
+TEST_F(RuntimeTest, AnIdIsUsedOnce) {
+  ASSERT_TRUE(create("one"));
+  const auto again = runtime().create(make_spec("one"));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAlreadyExists) << again.error().message;
+  EXPECT_EQ(runtime().list().value(), std::vector<std::string>{"one"});
+}
+
+TEST_F(RuntimeTest, MemoryLimitKillsTheGlutton) {
+  if (!runtime().capabilities().memory_limit) {
+    GTEST_SKIP() << "no memory controller";
+  }
+  ASSERT_TRUE(create("one", {.memory_bytes = 64U << 20}));
+  EXPECT_EQ(ask("one", "eat_memory"), "signal 9");
+  EXPECT_EQ(ask("one", "ping"), "pong 1");
+  const auto usage = runtime().usage("one");
+  ASSERT_TRUE(usage) << usage.error().message;
+  EXPECT_GT(usage->memory_bytes, 0U);
+  EXPECT_LT(usage->memory_bytes, 64U << 20);
+  EXPECT_GT(usage->cpu_nanoseconds, 0U);
+}
+
+TEST_F(RuntimeTest, ProcessLimitStopsForks) {
+  if (!runtime().capabilities().process_limit) {
+    GTEST_SKIP() << "no pids controller";
+  }
+  ASSERT_TRUE(create("one", {.process_count = 20}));
+  const auto made = parse_u64(ask("one", "stay_forks"));
+  ASSERT_TRUE(made);
+  EXPECT_LT(*made, 20U);
+  EXPECT_GE(*made, 15U);
+  const auto usage = runtime().usage("one");
+  ASSERT_TRUE(usage);
+  EXPECT_LE(usage->process_count, 20U);
+  EXPECT_GE(usage->process_count, *made);
+}
+
+TEST_F(RuntimeTest, LimitsAreWrittenAndChanged) {
+  if (!runtime().capabilities().cpu_limit || !runtime().capabilities().memory_limit) {
+    GTEST_SKIP() << "no cpu or memory controller";
+  }
+  ASSERT_TRUE(create("one", {.memory_bytes = 64U << 20, .cpu_millis = 500}));
+  const auto quota = [&] {
+    return read_control(instance(), "one", {"cpu.cfs_quota_us", "cpu.max"});
+  };
+  const auto memory = [&] {
+    return read_control(instance(), "one", {"memory.limit_in_bytes", "memory.max"});
+  };
+  EXPECT_TRUE(quota().starts_with("50000")) << quota();
+  EXPECT_EQ(memory(), std::to_string(64U << 20));
+  ASSERT_TRUE(runtime().set_limits("one", {.memory_bytes = 128U << 20, .cpu_millis = 1500}));
+  EXPECT_TRUE(quota().starts_with("150000")) << quota();
+  EXPECT_EQ(memory(), std::to_string(128U << 20));
+  ASSERT_TRUE(runtime().set_limits("one", {.memory_bytes = 32U << 20}));
+  EXPECT_TRUE(quota() == "-1" || quota().starts_with("max")) << quota();
+  EXPECT_EQ(memory(), std::to_string(32U << 20));
+}
+
+TEST_F(RuntimeTest, AFrozenCellIsSilentUntilItThaws) {
+  if (!runtime().capabilities().freeze) {
+    GTEST_SKIP() << "no freezer";
+  }
+  const auto cell = create("one");
+  ASSERT_TRUE(cell);
+  ASSERT_TRUE(runtime().freeze("one"));
+  const auto before = runtime().usage("one");
+  std::string reply;
+  std::thread asking{[&] { reply = ask("one", "ping"); }};
+  const auto after = runtime().usage("one");
+  EXPECT_EQ(before->cpu_nanoseconds, after->cpu_nanoseconds);
+  EXPECT_TRUE(runtime().thaw("one"));
+  asking.join();
+  EXPECT_EQ(reply, "pong 1");
+  ASSERT_TRUE(runtime().freeze("one"));
+  destroy(cell->record);  // a frozen cell can be destroyed
+}
+
+TEST_F(RuntimeTest, ADeadGuestShowsOnThePidfd) {
+  const auto cell = create("one");
+  ASSERT_TRUE(cell);
+  ASSERT_EQ(::kill(cell->record.pid, SIGKILL), 0);
+  pollfd waiting{cell->pidfd.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 10'000), 1);
+  EXPECT_EQ(runtime().adopt(cell->record).error().code, Code::kNotFound);
+  EXPECT_EQ(runtime().list()->size(), 1U);  // its cgroup is still there
+  destroy(cell->record);
+  EXPECT_TRUE(runtime().list()->empty());
+}
+
+// The creator is a process of its own that is gone when we adopt.
+TEST_F(RuntimeTest, CellsOutliveTheirCreator) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const CellSpec spec = make_spec("one");
+  const pid_t creator = ::fork();
+  if (creator == 0) {
+    auto cell = runtime().create(spec);
+    const CellRecord record = cell ? cell->record : CellRecord{};
+    const std::uint64_t facts[2] = {static_cast<std::uint64_t>(record.pid), record.start_time};
+    [[maybe_unused]] const auto wrote = ::write(ends[1], facts, sizeof facts);
+    ::_exit(0);
+  }
+  std::uint64_t facts[2] = {};
+  ASSERT_EQ(::read(ends[0], facts, sizeof facts), static_cast<ssize_t>(sizeof facts));
+  ::waitpid(creator, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  reopen();
+  const CellRecord record{"one", static_cast<int>(facts[0]), facts[1]};
+  const auto cell = runtime().adopt(record);
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_EQ(ask("one", "ping"), "pong 1");
+  EXPECT_EQ(runtime().adopt({"one", record.pid, record.start_time + 1}).error().code,
+            Code::kNotFound);
+  EXPECT_EQ(runtime().adopt({"two", record.pid, record.start_time}).error().code, Code::kNotFound);
+  EXPECT_EQ(runtime().list().value(), std::vector<std::string>{"one"});
+  destroy({"one", 0, 0});  // even without the record: what a half-done create leaves
+  EXPECT_TRUE(runtime().list()->empty());
+  EXPECT_EQ(runtime().adopt(record).error().code, Code::kNotFound);
+}
+
+TEST_F(RuntimeTest, CellsAreMadeAtOnceFromManyThreads) {
+  constexpr int kThreads = 8;
+  std::vector<CellSpec> specs;
+  for (int i = 0; i < kThreads; ++i) {
+    specs.push_back(make_spec(concat("c", i)));
+  }
+  const Leftovers before = take_leftovers(instance());
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 5; ++round) {
+        auto cell = runtime().create(specs[static_cast<std::size_t>(i)]);
+        auto gone = cell ? runtime().destroy(cell->record) : Result<>{};
+        if (!cell || !gone) {
+          failures[static_cast<std::size_t>(i)] =
+              cell ? gone.error().message : cell.error().message;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const std::string& failure : failures) {
+    EXPECT_EQ(failure, "");
+  }
+  EXPECT_EQ(take_leftovers(instance()), before);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ constexpr const char* kDirectories[] = {"l0",   "u",          "root",     "lower
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(const std::string& parent) : path_(parent + "/atoll-trial-XXXXXX") {
-    made_ = ::mkdtemp(path_.data()) != nullptr;
+    // Search permission, as in the stage directory: the child is no longer real root in it.
+    made_ = ::mkdtemp(path_.data()) != nullptr && ::chmod(path_.c_str(), 0711) == 0;
     for (const char* name : kDirectories) {
       made_ = made_ && ::mkdir(at(name).c_str(), 0755) == 0;
     }
