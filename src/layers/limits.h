@@ -16,6 +16,8 @@ inline constexpr unsigned kDefaultLoopPercent = 80;
 // Open directories while walking a tree that a sandbox made.
 inline constexpr std::size_t kMaxWalkDepth = 64;
 inline constexpr unsigned kMaxLoopAttempts = 64;
+inline constexpr unsigned kDetachWaitMs = 5000;
+inline constexpr unsigned kDetachNapMs = 5;
 // Of a tool's complaint, what goes into the message.
 inline constexpr std::size_t kMaxComplaintBytes = 2048;
 inline constexpr std::size_t kMaxListedNames = 1U << 20;

@@ -100,11 +100,25 @@ Result<LoopDevice> LoopDevice::attach(int file_fd) {
   return fail(Code::kUnavailable, "every loop device was taken while we tried to use it");
 }
 
-void LoopDevice::detach() {
-  if (fd_) {
-    (void)::ioctl(fd_.get(), LOOP_CLR_FD, 0);
-    fd_.reset();
+Result<> LoopDevice::detach() {
+  if (!fd_) {
+    return {};
   }
+  const std::string attribute = concat("/sys/block/", path_.substr(5), "/loop/backing_file");
+  const auto backing_file = read_file(attribute);
+  (void)::ioctl(fd_.get(), LOOP_CLR_FD, 0);
+  fd_.reset();
+  // The mounts of a namespace whose last process has just gone are taken down a little later by a
+  // kernel thread that tells nobody, hence the short naps.
+  for (unsigned waited_ms = 0; waited_ms < kDetachWaitMs; waited_ms += kDetachNapMs) {
+    const auto now = read_file(attribute);
+    if (!backing_file || !now || *now != *backing_file) {
+      return {};
+    }
+    ::usleep(kDetachNapMs * 1000);
+  }
+  return fail(Code::kFailedPrecondition,
+              concat(path_, " is still in use, for example by the mounts of a running sandbox"));
 }
 
 }  // namespace atl::layers

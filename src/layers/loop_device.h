@@ -19,8 +19,9 @@ namespace atl::layers {
 class LoopDevice {
  public:
   const std::string& path() const { return path_; }  // "/dev/loop3"
-  // Lets go. The kernel detaches the file as soon as nothing has the device mounted or open.
-  void detach();
+  // Lets go and waits until the kernel has detached the file, which it does when nothing has the
+  // device mounted or open any more. Fails when something keeps it longer than kDetachWaitMs.
+  Result<> detach();
 
   // The device that has this file behind it already, if there is one.
   static std::optional<LoopDevice> find(int file_fd);

@@ -104,18 +104,18 @@ Result<LoopPool> LoopPool::open(int pool_fd, const std::string& pool_path) {
   if (::mount(found->path().c_str(), mount_path.c_str(), "btrfs", MS_NOATIME | MS_NOSUID | MS_NODEV,
               "discard=async") != 0) {
     auto failure = fail_errno(concat("mounting ", found->path(), " at ", mount_path));
-    found->detach();
+    (void)found->detach();  // the mount's error is the one to report
     return failure;
   }
   return LoopPool{std::move(mount_path), *std::move(found)};
 }
 
 Result<> LoopPool::close() {
-  if (::umount2(mount_path_.c_str(), UMOUNT_NOFOLLOW) != 0) {
+  if (mounted_ && ::umount2(mount_path_.c_str(), UMOUNT_NOFOLLOW) != 0) {
     return fail_errno(concat("unmounting ", mount_path_));
   }
-  device_.detach();
-  return {};
+  mounted_ = false;
+  return device_.detach();
 }
 
 }  // namespace atl::layers

@@ -17,7 +17,7 @@ namespace atl::layers {
 class LoopPool {
  public:
   const std::string& mount_path() const { return mount_path_; }
-  // Unmounts and detaches. Fails when something in this mount namespace still uses the mount.
+  // Unmounts and detaches. Fails when something still uses the mount; may be called again.
   Result<> close();
 
   // True when the pool directory has a pool.img: then it must be used.
@@ -32,6 +32,7 @@ class LoopPool {
 
   std::string mount_path_;
   LoopDevice device_;
+  bool mounted_ = true;
 };
 
 }  // namespace atl::layers

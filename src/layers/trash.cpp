@@ -45,10 +45,15 @@ Result<std::vector<std::string>> Trash::empty() {
   TRY(const std::vector<std::string> names, list_names(directory_.get()));
   std::vector<std::string> done;
   for (const std::string& name : names) {
-    TRY_DO(volumes_.destroy(directory_.get(), name));
+    TRY_DO(destroy(name));
     done.push_back(concat("finished deleting ", name));
   }
   return done;
+}
+
+Result<> Trash::destroy(const std::string& name) {
+  const std::scoped_lock guard{destroying_};
+  return volumes_.destroy(directory_.get(), name);
 }
 
 void Trash::stop() {
@@ -69,7 +74,7 @@ void Trash::run(const std::stop_token& stopping) {
     }
     const auto names = list_names(directory_.get());
     for (std::size_t i = 0; names && i < names->size() && !stopping.stop_requested(); ++i) {
-      if (const auto destroyed = volumes_.destroy(directory_.get(), (*names)[i]); !destroyed) {
+      if (const auto destroyed = destroy((*names)[i]); !destroyed) {
         LOG_WARN("a deleted directory keeps its space until the next start",
                  {"directory", (*names)[i]}, {"error", destroyed.error()});
       }

@@ -32,9 +32,11 @@ class Trash {
 
  private:
   void run(const std::stop_token& stopping);
+  Result<> destroy(const std::string& name);
 
   Fd directory_;
   Volumes& volumes_;
+  std::mutex destroying_;  // two removers of one tree would stumble over each other
   std::mutex mutex_;
   std::condition_variable_any changed_;
   bool has_work_ = false;  // under mutex_

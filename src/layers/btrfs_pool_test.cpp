@@ -1,0 +1,200 @@
+// What only the btrfs pool can do: limits, and surviving its own process.
+#include <linux/btrfs.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "base/fd.h"
+#include "base/strings.h"
+#include "layers/btrfs_ioctl.h"
+#include "layers/pool_fixture.h"
+
+namespace atl::layers {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1U << 20;
+
+class BtrfsPoolTest : public PoolFixture {
+ protected:
+  void SetUp() override {
+    PoolFixture::SetUp();
+    if (!IsSkipped() && !HasFatalFailure()) {
+      open();
+    }
+  }
+
+  // Writes until it fails or `bytes` are written; the errno it ended with, 0 for none.
+  static int fill_file(const std::string& path, std::uint64_t bytes) {
+    const Fd fd{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    if (!fd) {
+      return errno;
+    }
+    const std::string block(kMebibyte, 'x');
+    for (std::uint64_t written = 0; written < bytes; written += kMebibyte) {
+      if (const auto wrote = ::write(fd.get(), block.data(), block.size()); wrote < 0) {
+        return errno;
+      }
+    }
+    return ::fsync(fd.get()) == 0 ? 0 : errno;
+  }
+};
+
+TEST_F(BtrfsPoolTest, FullUpperHurtsNobodyElseAndRecovers) {
+  const std::string full = *pool_->create_upper("full", 32 * kMebibyte) + "/upper";
+  const std::string other = *pool_->create_upper("other", 32 * kMebibyte) + "/upper";
+  EXPECT_EQ(fill_file(full + "/big", 64 * kMebibyte), EDQUOT);
+  const auto usage = pool_->upper_usage("full");
+  ASSERT_TRUE(usage) << usage.error().message;
+  EXPECT_EQ(usage->limit_bytes, 32 * kMebibyte);
+  EXPECT_GT(usage->used_bytes, 24 * kMebibyte);
+  EXPECT_LE(usage->used_bytes, 32 * kMebibyte);
+
+  EXPECT_EQ(fill_file(other + "/fine", 16 * kMebibyte), 0);
+  ASSERT_TRUE(pool_->create_upper("third", 32 * kMebibyte)) << "new uppers can be made";
+
+  ASSERT_EQ(::unlink((full + "/big").c_str()), 0) << "a full upper can delete";
+  EXPECT_EQ(fill_file(full + "/again", 16 * kMebibyte), 0) << "and use the space again";
+}
+
+TEST_F(BtrfsPoolTest, MetadataCountsAgainstTheLimit) {
+  const std::string path = *pool_->create_upper("tiny", 2 * kMebibyte) + "/upper";
+  int made = 0;
+  int error_number = 0;
+  for (; made < 100'000 && error_number == 0; ++made) {
+    const Fd fd{::open(concat(path, "/", made).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    error_number = fd ? 0 : errno;
+  }
+  EXPECT_EQ(error_number, EDQUOT) << "after " << made << " files";
+}
+
+TEST_F(BtrfsPoolTest, LimitCanBeRaisedAndLifted) {
+  const std::string path = *pool_->create_upper("sb", 8 * kMebibyte) + "/upper";
+  EXPECT_EQ(fill_file(path + "/a", 16 * kMebibyte), EDQUOT);
+  ASSERT_TRUE(pool_->set_upper_limit("sb", 64 * kMebibyte));
+  EXPECT_EQ(pool_->upper_usage("sb")->limit_bytes, 64 * kMebibyte);
+  EXPECT_EQ(fill_file(path + "/b", 16 * kMebibyte), 0);
+  ASSERT_TRUE(pool_->set_upper_limit("sb", 0));
+  EXPECT_EQ(pool_->upper_usage("sb")->limit_bytes, 0U);
+  EXPECT_EQ(fill_file(path + "/c", 80 * kMebibyte), 0);
+  EXPECT_EQ(pool_->set_upper_limit("none", 64 * kMebibyte).error().code, Code::kNotFound);
+  EXPECT_EQ(pool_->set_upper_limit("sb", 1).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(pool_->create_upper("small", 1).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(BtrfsPoolTest, LimitSurvivesReopening) {
+  const std::string path = *pool_->create_upper("sb", 8 * kMebibyte) + "/upper";
+  reopen();
+  EXPECT_EQ(pool_->upper_usage("sb")->limit_bytes, 8 * kMebibyte);
+  EXPECT_EQ(fill_file(path + "/a", 16 * kMebibyte), EDQUOT);
+}
+
+TEST_F(BtrfsPoolTest, LayersAreReadOnly) {
+  ASSERT_TRUE(pool_->add_layer("base", [](const std::string& directory) -> Result<> {
+    write_text(directory + "/file", "x");
+    return {};
+  }));
+  EXPECT_EQ(::unlink((pool_->layer_path("base") + "/file").c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+}
+
+TEST_F(BtrfsPoolTest, QuotaGroupsDoNotPileUp) {
+  const Fd root{::open((directory_ + "/pool/mnt").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const auto uuid = btrfs::file_system_uuid(root.get());
+  ASSERT_TRUE(uuid);
+  const auto count_groups = [&] {
+    int groups = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator{concat("/sys/fs/btrfs/", *uuid, "/qgroups")}) {
+      groups += entry.path().filename().string().starts_with("0_") ? 1 : 0;
+    }
+    return groups;
+  };
+  const int before = count_groups();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(pool_->create_upper(concat("sb", i), 8 * kMebibyte));
+    ASSERT_TRUE(pool_->remove_upper(concat("sb", i)));
+  }
+  // The kernel frees deleted subvolumes in its own time; asking it to sync makes it begin.
+  int groups = count_groups();
+  for (int round = 0; round < 1000 && groups > before; ++round) {
+    ASSERT_EQ(::ioctl(root.get(), BTRFS_IOC_SYNC, nullptr), 0);
+    ::usleep(10'000);
+    ASSERT_TRUE(pool_->collect());
+    groups = count_groups();
+  }
+  EXPECT_LE(groups, before);
+}
+
+TEST_F(BtrfsPoolTest, PoolImageIsNeverReplacedByAnEmptyPool) {
+  ASSERT_TRUE(pool_->create_upper("precious", 0));
+  ASSERT_TRUE(pool_->close());
+  pool_.reset();
+  const std::string image = directory_ + "/pool/pool.img";
+  ASSERT_EQ(::truncate(image.c_str(), 0), 0);
+  ASSERT_FALSE(open_pool(options())) << "a damaged pool is an error, not a new pool";
+  EXPECT_TRUE(std::filesystem::exists(image));
+  EXPECT_FALSE(is_mounted_below(directory_));
+  EXPECT_EQ(loop_devices_of(directory_), 0);
+}
+
+TEST_F(BtrfsPoolTest, TooSmallAPoolIsRefused) {
+  const auto small = open_pool({.directory = directory_ + "/small", .loop_bytes = 4096});
+  ASSERT_FALSE(small);
+  EXPECT_EQ(small.error().code, Code::kInvalidArgument);
+}
+
+// The node is killed; a sandbox it made lives on in a mount namespace that holds the pool. The next
+// node must find the same loop device: a second one over the same file would destroy the pool.
+TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
+  ASSERT_TRUE(pool_->close());
+  pool_.reset();
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t node = ::fork();
+  ASSERT_GE(node, 0);
+  if (node == 0) {
+    pid_t sandbox = -1;
+    if (::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
+      if (auto opened = open_pool(options())) {
+        const auto upper = (*opened)->create_upper("survivor", 0);
+        write_text(*upper + "/upper/note", "written before the kill");
+        sandbox = ::fork();
+        if (sandbox == 0) {
+          ::close_range(0, ~0U, 0);  // what exec does to a real sandbox
+          ::pause();
+        }
+        (void)!::write(ends[1], &sandbox, sizeof sandbox);
+        ::pause();
+      }
+    }
+    (void)!::write(ends[1], &sandbox, sizeof sandbox);
+    ::_exit(1);
+  }
+  pid_t sandbox = -1;
+  EXPECT_EQ(::read(ends[0], &sandbox, sizeof sandbox), static_cast<ssize_t>(sizeof sandbox));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ::kill(node, SIGKILL);
+  ASSERT_EQ(::waitpid(node, nullptr, 0), node);
+  ASSERT_GT(sandbox, 0);
+  EXPECT_EQ(loop_devices_of(directory_), 1) << "the sandbox holds it";
+
+  open();
+  EXPECT_EQ(loop_devices_of(directory_), 1) << "used again, not attached twice";
+  EXPECT_EQ(read_text(pool_->upper_path("survivor") + "/upper/note"), "written before the kill");
+  ASSERT_TRUE(pool_->create_upper("next", 0));
+
+  ::kill(sandbox, SIGKILL);
+  ASSERT_EQ(::waitpid(sandbox, nullptr, 0), sandbox);
+  const auto closed = pool_->close();
+  ASSERT_TRUE(closed) << closed.error().message;
+  EXPECT_EQ(loop_devices_of(directory_), 0);
+}
+
+}  // namespace
+}  // namespace atl::layers

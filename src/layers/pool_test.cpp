@@ -1,0 +1,249 @@
+// One suite of behaviours, run over every backend: what the rooms above may rely on.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "layers/names.h"
+#include "layers/pool_fixture.h"
+
+namespace atl::layers {
+namespace {
+
+class PoolTest : public PoolFixture, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    btrfs_ = GetParam();
+    PoolFixture::SetUp();
+    if (!IsSkipped() && !HasFatalFailure()) {
+      open();
+    }
+  }
+
+  Result<> add(const std::string& id, const std::string& text) {
+    return pool_->add_layer(id, [&](const std::string& directory) -> Result<> {
+      write_text(directory + "/file", text);
+      return {};
+    });
+  }
+
+  // Runs `body` in a child that gets its own pool, waits for its first word, kills it.
+  template <class Body>
+  void run_and_kill(const Body& body) {
+    ASSERT_TRUE(pool_->close());
+    pool_.reset();
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto opened = open_pool(options());
+      if (!opened) {
+        ::_exit(1);
+      }
+      body(**opened, [&] {
+        (void)!::write(ends[1], "x", 1);
+        ::pause();
+      });
+      ::_exit(2);
+    }
+    ::close(ends[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ends[0], &byte, 1), 1) << "the child ended too early";
+    ::close(ends[0]);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    open();
+  }
+};
+
+std::string backend_of(const ::testing::TestParamInfo<bool>& info) {
+  return info.param ? "btrfs" : "plain";
+}
+
+TEST_P(PoolTest, BackendIsWhatWasAskedFor) {
+  const auto status = pool_->status();
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->backend == Backend::kBtrfs, GetParam());
+  EXPECT_EQ(status->quota, GetParam());
+  EXPECT_GT(status->total_bytes, 0U);
+  EXPECT_GT(status->free_bytes, 0U);
+  EXPECT_LE(status->free_bytes, status->total_bytes);
+}
+
+TEST_P(PoolTest, LayerAppearsWhole) {
+  ASSERT_TRUE(add("base-1", "hello"));
+  EXPECT_TRUE(pool_->has_layer("base-1"));
+  EXPECT_EQ(read_text(pool_->layer_path("base-1") + "/file"), "hello");
+  EXPECT_EQ(*pool_->list_layers(), std::vector<std::string>{"base-1"});
+  const auto again = add("base-1", "other");
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(read_text(pool_->layer_path("base-1") + "/file"), "hello");
+  reopen();
+  EXPECT_EQ(read_text(pool_->layer_path("base-1") + "/file"), "hello");
+}
+
+TEST_P(PoolTest, TwoFillersOfOneLayerGiveOneLayer) {
+  const auto outer = pool_->add_layer("x", [&](const std::string& directory) -> Result<> {
+    write_text(directory + "/file", "outer");
+    return add("x", "inner");
+  });
+  ASSERT_FALSE(outer);
+  EXPECT_EQ(outer.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(read_text(pool_->layer_path("x") + "/file"), "inner");
+  EXPECT_EQ(pool_->list_layers()->size(), 1U);
+}
+
+TEST_P(PoolTest, FailedFillLeavesNothing) {
+  const auto added = pool_->add_layer("broken", [](const std::string& directory) -> Result<> {
+    write_text(directory + "/half", "x");
+    return fail(Code::kUnavailable, "the network went away");
+  });
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().message, "the network went away");
+  EXPECT_FALSE(pool_->has_layer("broken"));
+  EXPECT_TRUE(pool_->list_layers()->empty());
+  ASSERT_TRUE(add("broken", "now whole"));
+}
+
+TEST_P(PoolTest, KilledFillIsCollected) {
+  run_and_kill([](Pool& pool, const auto& wait) {
+    (void)pool.add_layer("victim", [&](const std::string& directory) -> Result<> {
+      write_text(directory + "/half", "x");
+      wait();
+      return {};
+    });
+  });
+  EXPECT_FALSE(pool_->has_layer("victim"));
+  EXPECT_TRUE(pool_->list_layers()->empty());
+  const auto done = pool_->collect();
+  ASSERT_TRUE(done) << done.error().message;
+  ASSERT_FALSE(done->empty());
+  EXPECT_TRUE(done->front().starts_with("removed half-made layer victim")) << done->front();
+  EXPECT_TRUE(pool_->collect()->empty()) << "a second collection finds nothing";
+}
+
+TEST_P(PoolTest, KilledProcessLosesNothingItHadMade) {
+  run_and_kill([](Pool& pool, const auto& wait) {
+    const auto upper = pool.create_upper("alive", 0);
+    write_text(*upper + "/upper/note", "still here");
+    wait();
+  });
+  ASSERT_TRUE(pool_->has_upper("alive"));
+  EXPECT_EQ(read_text(pool_->upper_path("alive") + "/upper/note"), "still here");
+  ASSERT_TRUE(pool_->close());
+  EXPECT_FALSE(is_mounted_below(directory_));
+  EXPECT_EQ(loop_devices_of(directory_), 0);
+}
+
+TEST_P(PoolTest, UpperHoldsUpperAndWork) {
+  const mode_t before = ::umask(077);
+  const auto path = pool_->create_upper("sb-1", 0);
+  ::umask(before);
+  ASSERT_TRUE(path) << path.error().message;
+  EXPECT_EQ(*path, pool_->upper_path("sb-1"));
+  for (const char* name : {"/upper", "/work"}) {
+    struct stat info{};
+    ASSERT_EQ(::stat((*path + name).c_str(), &info), 0);
+    EXPECT_TRUE(S_ISDIR(info.st_mode));
+    EXPECT_EQ(info.st_mode & 07777, 0755U);
+    EXPECT_EQ(info.st_uid, 0U);
+  }
+  const auto again = pool_->create_upper("sb-1", 0);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(*pool_->list_uppers(), std::vector<std::string>{"sb-1"});
+}
+
+TEST_P(PoolTest, UsageFollowsWrites) {
+  ASSERT_TRUE(pool_->create_upper("sb", 0));
+  const auto before = pool_->upper_usage("sb");
+  ASSERT_TRUE(before) << before.error().message;
+  write_text(pool_->upper_path("sb") + "/upper/data", std::string(8 << 20, 'x'));
+  const auto after = pool_->upper_usage("sb");
+  ASSERT_TRUE(after);
+  EXPECT_GE(after->used_bytes, before->used_bytes + (8 << 20));
+  EXPECT_EQ(after->limit_bytes, 0U);
+  EXPECT_EQ(pool_->upper_usage("none").error().code, Code::kNotFound);
+}
+
+TEST_P(PoolTest, RemovalOfManyFiles) {
+  ASSERT_TRUE(pool_->create_upper("sb", 0));
+  for (int i = 0; i < 2000; ++i) {
+    const std::string directory = concat(pool_->upper_path("sb"), "/upper/d", i % 20);
+    std::filesystem::create_directory(directory);
+    write_text(concat(directory, "/f", i), "x");
+  }
+  ASSERT_TRUE(pool_->remove_upper("sb"));
+  EXPECT_FALSE(pool_->has_upper("sb"));
+  EXPECT_TRUE(pool_->list_uppers()->empty());
+  ASSERT_TRUE(pool_->remove_upper("sb")) << "removal is idempotent";
+  ASSERT_TRUE(pool_->create_upper("sb", 0)) << "the name is free at once";
+  EXPECT_TRUE(std::filesystem::is_empty(pool_->upper_path("sb") + "/upper"));
+  const auto collected = pool_->collect();
+  ASSERT_TRUE(collected);
+  const auto root = std::filesystem::path{pool_->upper_path("sb")}.parent_path().parent_path();
+  EXPECT_TRUE(std::filesystem::is_empty(root / "trash"));
+}
+
+TEST_P(PoolTest, RemovedLayerIsGone) {
+  ASSERT_TRUE(add("old", "x"));
+  ASSERT_TRUE(pool_->remove_layer("old"));
+  EXPECT_FALSE(pool_->has_layer("old"));
+  ASSERT_TRUE(pool_->remove_layer("old"));
+  ASSERT_TRUE(pool_->remove_layer("never-was"));
+}
+
+TEST_P(PoolTest, OthersOnTheHostCannotReachIn) {
+  ASSERT_TRUE(add("base", "x"));
+  const std::filesystem::path layers = std::filesystem::path{pool_->layer_path("base")}.parent_path();
+  for (const auto& path : {layers, layers.parent_path(), layers.parent_path() / "uppers",
+                           layers.parent_path() / "trash", std::filesystem::path{directory_} / "pool"}) {
+    struct stat info{};
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0700U) << path;
+  }
+}
+
+TEST_P(PoolTest, HostileNamesAreRefused) {
+  const std::vector<std::string> names{"",     ".",      "..",        "../x",  "a/b",
+                                       "/etc", ".new-x", "UPPER",     "a b",   "a\n",
+                                       "é",    "a\\b",   std::string("a\0b", 3), std::string(129, 'a')};
+  for (const std::string& name : names) {
+    EXPECT_EQ(add(name, "x").error().code, Code::kInvalidArgument) << name;
+    EXPECT_EQ(pool_->create_upper(name, 0).error().code, Code::kInvalidArgument) << name;
+    EXPECT_EQ(pool_->remove_upper(name).error().code, Code::kInvalidArgument) << name;
+    EXPECT_EQ(pool_->remove_layer(name).error().code, Code::kInvalidArgument) << name;
+    EXPECT_EQ(pool_->upper_usage(name).error().code, Code::kInvalidArgument) << name;
+    EXPECT_EQ(pool_->set_upper_limit(name, 0).error().code, Code::kInvalidArgument) << name;
+    EXPECT_FALSE(pool_->has_layer(name)) << name;
+    EXPECT_FALSE(pool_->has_upper(name)) << name;
+  }
+  EXPECT_TRUE(is_valid_name(std::string(128, 'a')));
+  EXPECT_TRUE(is_valid_name("default-0a1b.2_c"));
+}
+
+TEST_P(PoolTest, OneProcessAtATime) {
+  const auto second = open_pool(options());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kFailedPrecondition);
+  EXPECT_NE(second.error().message.find("in use"), std::string::npos);
+}
+
+TEST_P(PoolTest, CloseLeavesNothingBehind) {
+  ASSERT_TRUE(pool_->create_upper("sb", 0));
+  const auto closed = pool_->close();
+  ASSERT_TRUE(closed) << closed.error().message;
+  EXPECT_FALSE(is_mounted_below(directory_));
+  EXPECT_EQ(loop_devices_of(directory_), 0);
+  ASSERT_TRUE(pool_->close()) << "closing twice is harmless";
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, PoolTest, ::testing::Values(true, false), backend_of);
+
+}  // namespace
+}  // namespace atl::layers
