@@ -140,7 +140,7 @@ int set_resource_limits(CellState& state) {
 
 // When the node is gone this fails, and with nobody to report to the child just ends.
 int wait_for_mounts(CellState& state) {
-  return receive_mounts(state.channel_fd, state.mount_fds, state.plan.layer_count + 1);
+  return receive_mounts(state.channel_fd, state.mount_fds, state.plan.layer_count + 2);
 }
 
 // Raw calls: the C library's setresuid would signal threads that do not exist in this process.

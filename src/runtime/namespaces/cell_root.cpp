@@ -36,11 +36,6 @@ int remount_read_only(const char* target) {
   return ::mount(nullptr, target, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kPlain, nullptr);
 }
 
-int make_file(const char* path) {
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  return fd < 0 ? -1 : ::close(fd);
-}
-
 // A top-level directory of the image, made when the image lacks it. Fails on a link.
 int ensure_directory(const CellState& state, const char* name) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -82,19 +77,10 @@ int mount_overlay(CellState& state) {
 }
 
 int build_dev(CellState& state) {
+  const int nodes = state.mount_fds[state.plan.layer_count + 1];
   if (ensure_directory(state, "dev") != 0 ||
-      ::mount("tmpfs", "root/dev", "tmpfs", MS_NOSUID | MS_NOEXEC,
-              "mode=0755,size=256k,nr_inodes=512") != 0) {
+      ::move_mount(nodes, "", AT_FDCWD, "root/dev", MOVE_MOUNT_F_EMPTY_PATH) != 0) {
     return errno;
-  }
-  constexpr Binding kNodes[] = {
-      {"/dev/null", "root/dev/null"},       {"/dev/zero", "root/dev/zero"},
-      {"/dev/full", "root/dev/full"},       {"/dev/random", "root/dev/random"},
-      {"/dev/urandom", "root/dev/urandom"}, {"/dev/tty", "root/dev/tty"}};
-  for (const Binding& node : kNodes) {
-    if (make_file(node.target) != 0 || bind(node) != 0) {
-      return errno;
-    }
   }
   constexpr Binding kLinks[] = {{"/proc/self/fd", "root/dev/fd"},
                                 {"/proc/self/fd/0", "root/dev/stdin"},
@@ -166,7 +152,7 @@ int build_proc(CellState& state) {
   // As Docker does: port 80 needs no privilege, the network is the cell's own.
   write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
   for (const ProcMask& mask : state.plan.proc_masks) {
-    if (bind({mask.directory ? kEmptyDirectory : "/dev/null", mask.path.c_str()}) != 0 &&
+    if (bind({mask.directory ? kEmptyDirectory : "root/dev/null", mask.path.c_str()}) != 0 &&
         errno != ENOENT) {
       return errno;
     }

@@ -9,7 +9,7 @@
 
 namespace atl::runtime::namespaces {
 
-static_assert(kMaxTransferredMounts == kMaxLayers + 1);
+static_assert(kMaxTransferredMounts == kMaxLayers + 2);
 
 // What the child knows while it builds itself.
 struct CellState {
@@ -17,14 +17,14 @@ struct CellState {
   int channel_fd = -1;
   int guest_fd = -1;
   int listen_fd = -1;
-  int mount_fds[kMaxTransferredMounts] = {};  // the layers, then the upper directory
+  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev
   int root_fd = -1;                           // the overlay's root
 };
 
 int attach_layers(CellState& state);
 int mount_overlay(CellState& state);
 int build_dev(CellState& state);
-// REQUIRES: build_sys ran; its empty directory covers directories of /proc.
+// REQUIRES: build_dev and build_sys ran: their /dev/null and empty directory cover entries.
 int build_proc(CellState& state);
 int build_sys(CellState& state);
 int change_root(CellState& state);

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "runtime/namespaces/cell_init.h"
 #include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/device_mount.h"
 #include "runtime/namespaces/id_map.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/layer_mount.h"
@@ -153,6 +154,8 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   }
   TRY(Fd upper, make_layer_mount(spec.upper_dir, {user_namespace.get(), false}));
   mounts.push_back(std::move(upper));
+  TRY(Fd devices, make_device_mount(spec.uid_base));
+  mounts.push_back(std::move(devices));
   TRY_DO(send_mounts(channel, mounts));
   return start_time;
 }

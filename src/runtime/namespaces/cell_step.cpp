@@ -32,7 +32,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
      "the kernel must be 5.19 or newer with overlayfs (modprobe overlay), each layer and the "
      "writable directory must be on ext4, xfs or btrfs, and the writable directory must hold "
      "'upper' and 'work' and be used by no other cell"},
-    {"building /dev", "the image's /dev must be a directory, and the host's /dev complete"},
+    {"building /dev", "the image's /dev must be a directory"},
     {"mounting /proc",
      "the image's /proc must be a directory; the host's /proc must be mounted without anything "
      "on top of it (inside a container the node needs an unmasked /proc)"},
