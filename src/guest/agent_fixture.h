@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -177,6 +178,10 @@ class AgentTest : public ::testing::Test {
     if (::geteuid() != 0) {
       GTEST_SKIP() << "needs root: users and a pid namespace";
     }
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;  // some tests hold many connections
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
     std::string pattern = "/tmp/atoll-guest-test-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
@@ -200,8 +205,10 @@ class AgentTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (agent_ > 0) {
-      EXPECT_TRUE(agent_alive()) << "the agent died";
+    EXPECT_TRUE(agent_ < 0 || agent_alive()) << "the agent died";
+    // Asked again on purpose: a number that is not a live child of ours must never reach kill(2),
+    // where -1 means every process of the machine.
+    if (agent_alive()) {
       ::kill(agent_, SIGKILL);
       ::waitpid(agent_, nullptr, 0);
     }
@@ -210,11 +217,19 @@ class AgentTest : public ::testing::Test {
   }
 
   bool agent_alive() {
-    if (agent_ <= 0 || ::waitpid(agent_, nullptr, WNOHANG) != 0) {
+    if (agent_ <= 1) {
+      return false;
+    }
+    if (::waitpid(agent_, nullptr, WNOHANG) != 0) {
       agent_ = -1;
       return false;
     }
     return true;
+  }
+  // From outside. Only ever to the live agent itself.
+  void signal_agent(int number) {
+    ASSERT_TRUE(agent_alive());
+    ASSERT_EQ(::kill(agent_, number), 0);
   }
 
   std::string socket_path() const { return directory_ + "/socket"; }

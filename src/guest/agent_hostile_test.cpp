@@ -98,7 +98,7 @@ TEST_F(AgentHostile, SignalsFromInsideDoNotEndTheAgent) {
 
 TEST_F(AgentHostile, SignalsFromOutsideAreIgnoredToo) {
   for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGUSR1, SIGALRM}) {
-    ::kill(agent_, number);
+    signal_agent(number);
   }
   EXPECT_EQ(run(shell("echo fine")).output, "fine\n");
 }

@@ -212,6 +212,7 @@ void Process::hold_clients() {
 // --- end -----------------------------------------------------------------------------------
 
 void Process::kill_group(int signal) {
+  CHECK(pid_ > 1);  // kill(-1) would be everyone
   if (!info_.running) {
     return;
   }
