@@ -21,6 +21,9 @@ inline constexpr std::size_t kMaxLayersPerCell = 64;
 inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 42;
 inline constexpr std::uint32_t kMaxCpuMillis = 1024 * 1000;
 inline constexpr std::uint32_t kMaxProcesses = 1 << 20;
+inline constexpr std::uint64_t kMaxDiskBytes = 1ULL << 50;
+// A list of cells comes in pages of this size; a shorter page is the last one.
+inline constexpr std::size_t kCellsPerPage = 512;
 
 enum class RequestKind : std::uint8_t {
   kHello = 1,
@@ -34,6 +37,7 @@ enum class RequestKind : std::uint8_t {
   kWatch = 9,
 };
 
+// 0 means: no limit.
 struct Limits {
   std::uint64_t memory_bytes = 0;
   std::uint32_t cpu_millis = 0;
@@ -91,8 +95,9 @@ struct Event {
   std::string id;
 };
 
-// Requests without fields (kHello, kList, kWatch) are the kind byte alone; kUsage, kFreeze and
-// kThaw carry an id.
+// Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze and kThaw carry
+// an id; kList may carry one: the last id of the page before. kWatch is answered with an empty ok
+// once events will come, then the events follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
 std::string encode_set_limits(std::string_view id, const Limits& limits);
@@ -103,9 +108,11 @@ struct DecodedRequest {
   RequestKind kind = RequestKind::kHello;
   CreateRequest create;
   DestroyRequest destroy;
-  std::string id;  // kUsage, kSetLimits, kFreeze, kThaw
+  std::string id;  // kUsage, kSetLimits, kFreeze, kThaw; kList: empty or the last id seen
   Limits limits;   // kSetLimits
 };
+// [a-z0-9-]{1,63}: safe as a file name, a cgroup name and a part of a socket path.
+bool is_cell_id(std::string_view text);
 // Decodes and validates ranges, counts and character sets.
 Result<DecodedRequest> decode_request(std::string_view datagram);
 

@@ -1,0 +1,134 @@
+#include "node/cell_records.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "node/limits.h"
+#include "node/protocol.h"
+
+namespace atl::node {
+namespace {
+
+constexpr std::array<std::string_view, 3> kStateNames = {"creating", "running", "dead"};
+
+std::optional<StoredCell::State> parse_state(std::string_view text) {
+  for (std::size_t i = 0; i < kStateNames.size(); ++i) {
+    if (kStateNames[i] == text) {
+      return static_cast<StoredCell::State>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+Error damaged(std::string_view id, std::string_view line) {
+  return Error{Code::kDataLoss, concat("the record of cell ", id, " has a damaged line: ", line),
+               "damaged_record"};
+}
+
+// Reads one "name value" line into its member.
+Result<> parse_line(StoredCell& cell, std::string_view line) {
+  const auto space = line.find(' ');
+  const std::string_view name = line.substr(0, space);
+  const std::string_view value = space == line.npos ? "" : line.substr(space + 1);
+  if (name == "state") {
+    const auto state = parse_state(value);
+    if (!state) {
+      return fail(damaged(cell.id, line));
+    }
+    cell.state = *state;
+    return {};
+  }
+  const auto number = parse_u64(value);
+  if (!number) {
+    return fail(damaged(cell.id, line));
+  }
+  if (name == "pid" && *number <= INT32_MAX) {
+    cell.pid = static_cast<std::int32_t>(*number);
+  } else if (name == "start_time") {
+    cell.start_time = *number;
+  } else if (name == "uid_base" && *number <= UINT32_MAX) {
+    cell.uid_base = static_cast<std::uint32_t>(*number);
+  } else if (name == "fresh_upper" && *number <= 1) {
+    cell.fresh_upper = *number == 1;
+  } else {
+    return fail(damaged(cell.id, line));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string format_record(const StoredCell& cell) {
+  return concat("state ", kStateNames[static_cast<std::size_t>(cell.state)], "\npid ", cell.pid,
+                "\nstart_time ", cell.start_time, "\nuid_base ", cell.uid_base, "\nfresh_upper ",
+                cell.fresh_upper ? 1 : 0, "\n");
+}
+
+Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
+  StoredCell cell;
+  cell.id = id;
+  std::size_t lines = 0;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.empty()) {
+      TRY_DO(parse_line(cell, line));
+      ++lines;
+    }
+  }
+  if (lines != 5) {
+    return fail(damaged(id, "(lines are missing)"));
+  }
+  return cell;
+}
+
+Result<> CellRecords::put(const StoredCell& cell) const {
+  CHECK(is_cell_id(cell.id));
+  return replace_file(concat(directory_, "/", cell.id), format_record(cell), {.mode = 0600});
+}
+
+Result<> CellRecords::remove(const std::string& id) const {
+  CHECK(is_cell_id(id));
+  const std::string path = concat(directory_, "/", id);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return fail_errno(concat("removing ", path));
+  }
+  return {};
+}
+
+Result<std::vector<StoredCell>> CellRecords::load() const {
+  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(directory_.c_str()),
+                                                              &::closedir};
+  if (directory == nullptr) {
+    return fail_errno(concat("opening ", directory_));
+  }
+  std::vector<StoredCell> cells;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    const std::string path = concat(directory_, "/", name);
+    if (name == "." || name == "..") {
+      continue;
+    }
+    if (!is_cell_id(name)) {  // the temporary file of a replacement that was cut short
+      ::unlink(path.c_str());
+      continue;
+    }
+    const auto text = read_file(path, kMaxRecordBytes);
+    auto cell = text ? parse_record(name, *text) : Result<StoredCell>{fail(text.error())};
+    if (!cell) {
+      LOG_WARN("a cell's record cannot be read", {"cell", name}, {"error", cell.error()});
+      cell = StoredCell{.id = name, .state = StoredCell::State::kDead};
+    }
+    cells.push_back(*std::move(cell));
+  }
+  return cells;
+}
+
+}  // namespace atl::node

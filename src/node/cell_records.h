@@ -1,0 +1,51 @@
+// What the node knows about each cell, on disk: one small text file per cell in <data-dir>/cells.
+//
+//   state running          creating | running | dead
+//   pid 4711
+//   start_time 123456
+//   uid_base 1879048192
+//   fresh_upper 1          the upper was made by the create that wrote this record
+//
+// The record is written before anything of the cell exists and replaced atomically afterwards, so
+// whatever a killed node leaves behind has a record that names it. Records survive a killed
+// process, not a lost machine (cells do not either), hence no fsync on the create path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace atl::node {
+
+struct StoredCell {
+  enum class State : std::uint8_t { kCreating, kRunning, kDead };
+
+  std::string id;
+  State state = State::kCreating;
+  std::int32_t pid = 0;
+  std::uint64_t start_time = 0;
+  std::uint32_t uid_base = 0;
+  bool fresh_upper = false;
+};
+
+std::string format_record(const StoredCell& cell);
+Result<StoredCell> parse_record(std::string_view id, std::string_view text);
+
+// Thread-safe for different ids.
+class CellRecords {
+ public:
+  explicit CellRecords(std::string directory) : directory_(std::move(directory)) {}
+
+  Result<> put(const StoredCell& cell) const;
+  Result<> remove(const std::string& id) const;  // idempotent
+  // All records. One that cannot be read comes back with its id alone, in state kDead.
+  // Removes what a killed writer left.
+  Result<std::vector<StoredCell>> load() const;
+
+ private:
+  std::string directory_;
+};
+
+}  // namespace atl::node

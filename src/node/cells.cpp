@@ -1,0 +1,304 @@
+#include "node/cells.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/stream.h"
+
+namespace atl::node {
+namespace {
+
+runtime::CellRecord runtime_record(const StoredCell& stored) {
+  return {stored.id, stored.pid, stored.start_time};
+}
+
+runtime::Limits runtime_limits(const Limits& limits) {
+  return {limits.memory_bytes, limits.cpu_millis, limits.process_count};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cells>> Cells::open(Parts parts) {
+  std::unique_ptr<Cells> cells{new Cells{std::move(parts)}};
+  TRY(cells->death_watch_, DeathWatch::start([raw = cells.get()](DeathWatch::Ticket ticket) {
+        raw->on_death(ticket);
+      }));
+  return cells;
+}
+
+std::string Cells::socket_path(const std::string& id) const {
+  return concat(parts_.socket_dir, "/", id, ".sock");
+}
+
+CellInfo Cells::info_of(const Entry& entry) const {
+  return {entry.stored.id, entry.ticket != 0, socket_path(entry.stored.id)};
+}
+
+std::optional<Cells::Entry> Cells::find(const std::string& id) const {
+  const std::lock_guard guard{mutex_};
+  const auto found = table_.find(id);
+  return found == table_.end() ? std::nullopt : std::optional{found->second};
+}
+
+void Cells::put(Entry entry) {
+  const std::lock_guard guard{mutex_};
+  table_.insert_or_assign(entry.stored.id, std::move(entry));
+}
+
+Result<Cells::Entry> Cells::require_running(const std::string& id) const {
+  auto entry = find(id);
+  if (!entry) {
+    return fail(Code::kNotFound, concat("there is no cell ", id));
+  }
+  if (entry->ticket == 0) {
+    return fail(Code::kFailedPrecondition, concat("cell ", id, " does not run"), "not_running");
+  }
+  return *std::move(entry);
+}
+
+Result<DeathWatch::Ticket> Cells::watch(const std::string& id, Fd pidfd) {
+  DeathWatch::Ticket ticket = 0;
+  {
+    const std::lock_guard guard{mutex_};
+    ticket = next_ticket_++;
+    tickets_.emplace(ticket, id);
+  }
+  if (auto added = death_watch_->add(ticket, std::move(pidfd)); !added) {
+    const std::lock_guard guard{mutex_};
+    tickets_.erase(ticket);
+    return fail(std::move(added).error());
+  }
+  return ticket;
+}
+
+// Everything that can be refused before anything is made.
+Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) const {
+  runtime::CellSpec spec{.id = request.id,
+                         .hostname = request.hostname,
+                         .upper_dir = parts_.pool.upper_path(request.id),
+                         .limits = runtime_limits(request.limits)};
+  for (const std::string& layer : request.layers) {
+    if (!parts_.pool.has_layer(layer)) {
+      return fail(Code::kNotFound,
+                  concat("layer ", layer, " is not on this node; its template must be built again"),
+                  "layer_not_found");
+    }
+    spec.lower_dirs.push_back(parts_.pool.layer_path(layer));
+  }
+  const bool has_upper = parts_.pool.has_upper(request.id);
+  if (request.existing_upper && !has_upper) {
+    return fail(Code::kNotFound, concat("cell ", request.id, " has no disk to continue on"),
+                "upper_not_found");
+  }
+  if (!request.existing_upper && has_upper) {
+    return fail(Code::kAlreadyExists, concat("cell ", request.id, " already has a disk"));
+  }
+  return spec;
+}
+
+Result<CellInfo> Cells::create(const CreateRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.id);
+  const std::optional<Entry> before = find(request.id);
+  if (before && before->ticket != 0) {
+    return fail(Code::kAlreadyExists, concat("cell ", request.id, " already runs"));
+  }
+  if (const std::lock_guard table{mutex_}; table_.size() >= kMaxCells) {
+    return fail(Code::kResourceExhausted, concat("a node has at most ", kMaxCells, " cells"));
+  }
+  TRY(runtime::CellSpec spec, check_create(request));
+  TRY(spec.uid_base, parts_.uids.take());
+  const StoredCell stored{.id = request.id,
+                          .uid_base = spec.uid_base,
+                          .fresh_upper = !request.existing_upper};
+  auto entry = build(request, std::move(spec), stored);
+  if (!entry) {
+    if (const auto undone = undo_create(stored, before); !undone) {
+      LOG_ERROR("a failed create could not be undone", {"cell", request.id},
+                {"error", undone.error()});
+    }
+    return fail(std::move(entry).error());
+  }
+  const CellInfo info = info_of(*entry);
+  put(*std::move(entry));
+  return info;
+}
+
+Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
+                                  StoredCell stored) {
+  TRY_DO(parts_.records.put(stored));
+  if (stored.fresh_upper) {
+    TRY(spec.upper_dir, parts_.pool.create_upper(request.id, request.limits.disk_bytes));
+  } else {
+    TRY_DO(parts_.pool.set_upper_limit(request.id, request.limits.disk_bytes));
+  }
+  const std::string path = socket_path(request.id);
+  TRY(const Fd listening, io::Listener::bind_unix(path, 0600));
+  if (::lchown(path.c_str(), parts_.socket_uid, parts_.socket_gid) != 0) {
+    return fail_errno(concat("giving away ", path));
+  }
+  spec.guest_listen_fd = listening.get();
+  TRY(runtime::Cell cell, parts_.runtime.create(spec));
+  stored.state = StoredCell::State::kRunning;
+  stored.pid = cell.record.pid;
+  stored.start_time = cell.record.start_time;
+  TRY_DO(parts_.records.put(stored));
+  TRY(const DeathWatch::Ticket ticket, watch(request.id, std::move(cell.pidfd)));
+  return Entry{std::move(stored), ticket};
+}
+
+// Also right after a part that was never made: every step is idempotent. When processes might be
+// left, the record and the id range stay, so nobody else gets them.
+Result<> Cells::undo_create(const StoredCell& stored, const std::optional<Entry>& before) {
+  TRY_DO(parts_.runtime.destroy({stored.id, 0, 0}));
+  parts_.uids.give_back(stored.uid_base);
+  ::unlink(socket_path(stored.id).c_str());
+  if (stored.fresh_upper) {
+    TRY_DO(parts_.pool.remove_upper(stored.id));
+  }
+  return before ? parts_.records.put(before->stored) : parts_.records.remove(stored.id);
+}
+
+// REQUIRES: the id's lock. Afterwards no process runs and the id range is free again.
+Result<> Cells::end_processes(const Entry& entry) {
+  if (entry.ticket != 0) {
+    death_watch_->forget(entry.ticket);
+    const std::lock_guard guard{mutex_};
+    tickets_.erase(entry.ticket);
+  }
+  TRY_DO(parts_.runtime.destroy(runtime_record(entry.stored)));
+  ::unlink(socket_path(entry.stored.id).c_str());
+  if (entry.stored.uid_base != 0) {
+    parts_.uids.give_back(entry.stored.uid_base);
+  }
+  StoredCell dead = entry.stored;
+  dead.state = StoredCell::State::kDead;
+  dead.pid = 0;
+  dead.uid_base = 0;
+  put(Entry{std::move(dead), 0});
+  return {};
+}
+
+Result<> Cells::destroy(const DestroyRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.id);
+  const std::optional<Entry> entry = find(request.id);
+  TRY_DO(end_processes(entry ? *entry : Entry{.stored = {.id = request.id}}));
+  if (!request.keep_upper) {
+    TRY_DO(parts_.pool.remove_upper(request.id));
+  }
+  TRY_DO(parts_.records.remove(request.id));
+  const std::lock_guard table{mutex_};
+  table_.erase(request.id);
+  return {};
+}
+
+void Cells::on_death(DeathWatch::Ticket ticket) {
+  std::string id;
+  {
+    const std::lock_guard guard{mutex_};
+    const auto found = tickets_.find(ticket);
+    if (found == tickets_.end()) {
+      return;
+    }
+    id = found->second;
+  }
+  {
+    const IdLocks::Guard guard = locks_.lock(id);
+    const std::optional<Entry> entry = find(id);
+    if (!entry || entry->ticket != ticket) {
+      return;  // destroyed on purpose in the meantime
+    }
+    auto ended = end_processes(*entry);
+    if (ended) {
+      ended = parts_.records.put(find(id)->stored);
+    }
+    if (!ended) {
+      LOG_ERROR("cleaning up after a dead cell", {"cell", id}, {"error", ended.error()});
+    }
+  }
+  LOG_INFO("a cell died", {"cell", id});
+  parts_.on_died(id);
+}
+
+std::vector<CellInfo> Cells::list(const std::string& after_id, std::size_t max_count) const {
+  const std::lock_guard guard{mutex_};
+  std::vector<CellInfo> infos;
+  for (auto entry = table_.upper_bound(after_id);
+       entry != table_.end() && infos.size() < max_count; ++entry) {
+    infos.push_back(info_of(entry->second));
+  }
+  return infos;
+}
+
+Result<Usage> Cells::usage(const std::string& id) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  const std::optional<Entry> entry = find(id);
+  if (!entry) {
+    return fail(Code::kNotFound, concat("there is no cell ", id));
+  }
+  Usage usage;
+  if (entry->ticket != 0) {
+    TRY(const runtime::Usage of_runtime, parts_.runtime.usage(id));
+    usage.memory_bytes = of_runtime.memory_bytes;
+    usage.cpu_nanoseconds = of_runtime.cpu_nanoseconds;
+    usage.process_count = of_runtime.process_count;
+  }
+  TRY(const layers::UpperUsage of_upper, parts_.pool.upper_usage(id));
+  usage.disk_bytes = of_upper.used_bytes;
+  return usage;
+}
+
+Result<> Cells::set_limits(const std::string& id, const Limits& limits) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  TRY_DO(require_running(id));
+  TRY_DO(parts_.runtime.set_limits(id, runtime_limits(limits)));
+  return parts_.pool.set_upper_limit(id, limits.disk_bytes);
+}
+
+Result<> Cells::freeze(const std::string& id) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  TRY_DO(require_running(id));
+  return parts_.runtime.freeze(id);
+}
+
+Result<> Cells::thaw(const std::string& id) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  TRY_DO(require_running(id));
+  return parts_.runtime.thaw(id);
+}
+
+Result<> Cells::stop() {
+  std::vector<std::string> ids;
+  {
+    const std::lock_guard guard{mutex_};
+    for (const auto& [id, entry] : table_) {
+      ids.push_back(id);
+    }
+  }
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> failed{0};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(kStopThreads, ids.size()); ++i) {
+      threads.emplace_back([&] {
+        for (std::size_t at = next++; at < ids.size(); at = next++) {
+          if (const auto ended = destroy({.id = ids[at], .keep_upper = true}); !ended) {
+            LOG_ERROR("stopping a cell", {"cell", ids[at]}, {"error", ended.error()});
+            ++failed;
+          }
+        }
+      });
+    }
+  }
+  if (failed > 0) {
+    return fail(Code::kInternal, concat(failed.load(), " cells could not be stopped"));
+  }
+  return {};
+}
+
+}  // namespace atl::node

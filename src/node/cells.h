@@ -1,0 +1,101 @@
+// The cells of this installation: what atolld asked for, turned into calls of runtime and layers.
+//
+// A cell is in the table when it has a record on disk: running, or dead and not yet destroyed.
+// Operations on one id are serialised, different ids run in parallel; nothing slow happens under
+// the table's own mutex. Every operation either completes or is undone, and what a killed process
+// left half done is undone by recover() at the next start. Thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/room.h"
+#include "node/cell_records.h"
+#include "node/death_watch.h"
+#include "node/id_locks.h"
+#include "node/protocol.h"
+#include "node/uid_ranges.h"
+#include "runtime/room.h"
+
+namespace atl::node {
+
+struct RecoverySummary {
+  std::size_t adopted = 0;        // still run
+  std::size_t dead = 0;           // had died; cleaned up, their uppers kept
+  std::size_t undone = 0;         // creates that were cut short
+  std::size_t unrecorded = 0;     // kernel objects without a record, removed
+  std::size_t failed = 0;         // could not be cleaned up
+};
+
+class Cells {
+ public:
+  struct Parts {
+    runtime::Runtime& runtime;
+    layers::Pool& pool;
+    UidRanges& uids;
+    CellRecords records;
+    std::string socket_dir;  // guests' sockets are made here
+    uid_t socket_uid = 0;    // who may connect to them
+    gid_t socket_gid = 0;
+    std::function<void(const std::string& id)> on_died;  // called on the watch's thread
+  };
+  static Result<std::unique_ptr<Cells>> open(Parts parts);
+  Cells(const Cells&) = delete;
+  Cells& operator=(const Cells&) = delete;
+
+  // Once, before anything else.
+  Result<RecoverySummary> recover();
+
+  Result<CellInfo> create(const CreateRequest& request);
+  Result<> destroy(const DestroyRequest& request);  // idempotent
+  std::vector<CellInfo> list(const std::string& after_id, std::size_t max_count) const;
+  Result<Usage> usage(const std::string& id);
+  Result<> set_limits(const std::string& id, const Limits& limits);
+  Result<> freeze(const std::string& id);
+  Result<> thaw(const std::string& id);
+  // Destroys every cell and keeps its upper. Called when no request is under way any more.
+  Result<> stop();
+
+ private:
+  struct Entry {
+    StoredCell stored;
+    DeathWatch::Ticket ticket = 0;  // 0: not running
+  };
+
+  explicit Cells(Parts parts) : parts_(std::move(parts)) {}
+
+  std::optional<Entry> find(const std::string& id) const;
+  void put(Entry entry);
+  Result<Entry> require_running(const std::string& id) const;
+  CellInfo info_of(const Entry& entry) const;
+  std::string socket_path(const std::string& id) const;
+
+  Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
+  Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored);
+  Result<> undo_create(const StoredCell& stored, const std::optional<Entry>& before);
+  Result<DeathWatch::Ticket> watch(const std::string& id, Fd pidfd);
+  void on_death(DeathWatch::Ticket ticket);
+  Result<> end_processes(const Entry& entry);
+
+  Result<> recover_one(StoredCell stored, RecoverySummary& summary);
+  Result<bool> adopt(const StoredCell& stored);
+  Result<> remove_unrecorded(RecoverySummary& summary);
+  void remove_stale_sockets();
+
+  Parts parts_;
+  IdLocks locks_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> table_;
+  std::map<DeathWatch::Ticket, std::string> tickets_;
+  DeathWatch::Ticket next_ticket_ = 1;
+  std::unique_ptr<DeathWatch> death_watch_;  // last: its thread calls on_death
+};
+
+}  // namespace atl::node

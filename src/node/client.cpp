@@ -1,0 +1,239 @@
+// A call takes an idle connection (or opens one, or waits for one), sends its datagram, waits for
+// the answer and puts the connection back. A call that fails in between or is cancelled closes its
+// connection: the answer that might still come must not be taken for another call's.
+#include "node/client.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/scope.h"
+#include "base/strings.h"
+#include "io/fd_passing.h"
+#include "node/limits.h"
+#include "node/messages.h"
+
+namespace atl::node {
+namespace {
+
+Error lost(std::string_view detail) {
+  return {Code::kUnavailable, concat("the node process does not answer: ", detail), "node_lost"};
+}
+
+class Connection {
+ public:
+  Connection(io::Reactor& reactor, Fd fd) : fd_(std::move(fd)), watch_(reactor, fd_.get()) {}
+
+  // Unix sockets connect at once or not at all.
+  static Result<std::unique_ptr<Connection>> open(io::Reactor& reactor, const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+      return fail(Code::kInvalidArgument, concat("socket path is too long: ", path));
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                         sizeof address) != 0) {
+      return fail(lost(errno_error(concat("connecting to ", path)).message));
+    }
+    return std::make_unique<Connection>(reactor, std::move(fd));
+  }
+
+  Task<> send(std::string_view bytes) {
+    for (;;) {
+      auto sent = io::send_datagram(fd_.get(), bytes);
+      if (sent || !must_wait(sent.error())) {
+        co_return sent;
+      }
+      CO_TRY_DO(co_await watch_.writable());
+    }
+  }
+
+  Task<std::string> receive() {
+    for (;;) {
+      auto message = receive_message(fd_.get());
+      if (message && message->empty()) {
+        co_return fail(lost("it closed the connection"));
+      }
+      if (message || !must_wait(message.error())) {
+        co_return message;
+      }
+      CO_TRY_DO(co_await watch_.readable());
+    }
+  }
+
+ private:
+  Fd fd_;
+  io::FdWatch watch_;
+};
+
+class NodeClient final : public Node {
+ public:
+  NodeClient(io::Reactor& reactor, std::string socket_path)
+      : reactor_(reactor), socket_path_(std::move(socket_path)) {}
+  ~NodeClient() override { CHECK(in_use_ == 0 && waiting_ == 0); }
+
+  Task<HelloAnswer> hello() override {
+    CO_TRY(const auto payload, co_await call(encode_plain(RequestKind::kHello)));
+    co_return decode_hello(payload);
+  }
+  Task<CellInfo> create(CreateRequest request) override {
+    CO_TRY(const auto payload, co_await call(encode(request)));
+    co_return decode_cell(payload);
+  }
+  Task<> destroy(DestroyRequest request) override {
+    CO_TRY_DO(co_await call(encode(request)));
+    co_return ok();
+  }
+  Task<std::vector<CellInfo>> list() override;
+  Task<Usage> usage(std::string id) override {
+    CO_TRY(const auto payload, co_await call(encode_with_id(RequestKind::kUsage, id)));
+    co_return decode_usage(payload);
+  }
+  Task<> set_limits(std::string id, Limits limits) override {
+    CO_TRY_DO(co_await call(encode_set_limits(id, limits)));
+    co_return ok();
+  }
+  Task<> freeze(std::string id) override {
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kFreeze, id)));
+    co_return ok();
+  }
+  Task<> thaw(std::string id) override {
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kThaw, id)));
+    co_return ok();
+  }
+  Task<Event> next_event() override;
+
+ private:
+  // A connection for one call. What is not given back is closed.
+  class Lease {
+   public:
+    Lease(NodeClient& client, std::unique_ptr<Connection> connection)
+        : client_(&client), connection_(std::move(connection)) {
+      ++client_->in_use_;
+    }
+    Lease(Lease&& other) noexcept
+        : client_(std::exchange(other.client_, nullptr)),
+          connection_(std::move(other.connection_)) {}
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (client_ != nullptr) {
+        --client_->in_use_;
+        client_->freed_.set();
+      }
+    }
+    Connection& operator*() { return *connection_; }
+    void give_back() { client_->idle_.push_back(std::move(connection_)); }
+
+   private:
+    NodeClient* client_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  Task<std::string> call(std::string request) {
+    return with_deadline(kCallTimeout, exchange(std::move(request)));
+  }
+  Task<std::string> exchange(std::string request);
+  Task<Lease> lease();
+  Task<> wait_for_free();
+  Task<> start_watch();
+
+  io::Reactor& reactor_;
+  const std::string socket_path_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+  std::size_t in_use_ = 0;
+  std::size_t waiting_ = 0;
+  ::atl::Event freed_;
+  std::unique_ptr<Connection> watching_;
+};
+
+Task<> NodeClient::wait_for_free() {
+  if (waiting_ >= kMaxWaitingCalls) {
+    co_return fail(Code::kResourceExhausted, "too many requests wait for the node");
+  }
+  ++waiting_;
+  freed_.clear();
+  auto waited = co_await freed_.wait();
+  --waiting_;
+  co_return waited;
+}
+
+Task<NodeClient::Lease> NodeClient::lease() {
+  while (in_use_ >= kMaxClientConnections) {
+    CO_TRY_DO(co_await wait_for_free());
+  }
+  if (!idle_.empty()) {
+    Lease lease{*this, std::move(idle_.back())};
+    idle_.pop_back();
+    co_return lease;
+  }
+  CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
+  co_return Lease{*this, std::move(connection)};
+}
+
+Task<std::string> NodeClient::exchange(std::string request) {
+  for (;;) {
+    const bool reused = !idle_.empty();
+    CO_TRY(Lease lease, co_await this->lease());
+    const auto sent = co_await (*lease).send(request);
+    if (!sent && sent.error().code == Code::kUnavailable && reused) {
+      idle_.clear();  // the node has restarted: it never saw this request, so it may be sent again
+      continue;
+    }
+    if (!sent) {
+      co_return fail(sent.error());
+    }
+    CO_TRY(const auto answer, co_await (*lease).receive());
+    lease.give_back();
+    co_return decode_answer(answer);
+  }
+}
+
+Task<std::vector<CellInfo>> NodeClient::list() {
+  std::vector<CellInfo> all;
+  for (;;) {
+    const std::string request = all.empty() ? encode_plain(RequestKind::kList)
+                                            : encode_with_id(RequestKind::kList, all.back().id);
+    CO_TRY(const auto payload, co_await call(request));
+    CO_TRY(auto page, decode_cells(payload));
+    std::ranges::move(page, std::back_inserter(all));
+    if (page.size() < kCellsPerPage) {
+      co_return all;
+    }
+  }
+}
+
+Task<> NodeClient::start_watch() {
+  CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
+  CO_TRY_DO(co_await connection->send(encode_plain(RequestKind::kWatch)));
+  CO_TRY(const auto answer, co_await connection->receive());
+  CO_TRY_DO(decode_answer(answer));
+  watching_ = std::move(connection);
+  co_return ok();
+}
+
+Task<Event> NodeClient::next_event() {
+  if (watching_ == nullptr) {
+    CO_TRY_DO(co_await with_deadline(kCallTimeout, start_watch()));
+  }
+  auto datagram = co_await watching_->receive();
+  if (!datagram) {
+    // A cancelled wait loses nothing: the next datagram is still whole.
+    if (datagram.error().code != Code::kCancelled) {
+      watching_.reset();
+    }
+    co_return fail(std::move(datagram).error());
+  }
+  co_return decode_event(*datagram);
+}
+
+}  // namespace
+
+std::unique_ptr<Node> connect_node(io::Reactor& reactor, std::string socket_path) {
+  return std::make_unique<NodeClient>(reactor, std::move(socket_path));
+}
+
+}  // namespace atl::node

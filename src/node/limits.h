@@ -1,0 +1,30 @@
+// Every limit of this room, with its unit.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::node {
+
+// atolld keeps up to kMaxClientConnections open, one more to watch; the rest is for tools.
+inline constexpr std::size_t kMaxServerConnections = 32;
+inline constexpr std::size_t kMaxClientConnections = 16;
+inline constexpr std::size_t kMaxWaitingCalls = 4096;
+inline constexpr int kListenBacklog = 64;
+// Longer than the runtime's own deadline for a create, so that its better message arrives.
+inline constexpr std::chrono::seconds kCallTimeout{60};
+// Events that a watcher has not read yet; one that is slower than this is cut off.
+inline constexpr int kWatchSendBufferBytes = 256 * 1024;
+
+inline constexpr std::size_t kMaxRecordBytes = 4096;
+inline constexpr std::size_t kMaxCells = 1U << 16;
+inline constexpr std::size_t kStopThreads = 8;
+
+// Host ids of sandboxes: slots of 65536 ids, claimed from the host in blocks of 256 slots.
+inline constexpr std::uint32_t kIdsPerSlot = 1U << 16;
+inline constexpr std::uint32_t kSlotsPerBlock = 256;
+inline constexpr std::uint32_t kFirstHostId = 0x70000000;
+inline constexpr std::uint32_t kBlockCount = 128;  // up to below 0xF0000000
+
+}  // namespace atl::node

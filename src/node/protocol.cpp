@@ -1,0 +1,349 @@
+#include "node/protocol.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/strings.h"
+
+namespace atl::node {
+namespace {
+
+constexpr std::size_t kMaxIdBytes = 63;
+constexpr std::size_t kMaxLayerIdBytes = 128;
+constexpr std::size_t kMaxErrorTextBytes = 8 * 1024;
+constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 4;
+constexpr std::uint32_t kLeastTemplateBytes = 4 + 4;
+
+bool is_small_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+bool is_hostname(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxIdBytes && text.front() != '-' &&
+         text.back() != '-' && std::ranges::all_of(text, [](char c) {
+           return is_small_alphanumeric(c) || (c >= 'A' && c <= 'Z') || c == '-';
+         });
+}
+
+// A layer id becomes a path component: it neither is nor starts like ".." and has no slash.
+bool is_layer_id(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxLayerIdBytes && text.front() != '.' &&
+         text.front() != '-' && std::ranges::all_of(text, [](char c) {
+           return is_small_alphanumeric(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+Result<> check_id(std::string_view id) {
+  if (!is_cell_id(id)) {
+    return fail(Code::kInvalidArgument, "a cell id is 1 to 63 of a-z, 0-9 and -");
+  }
+  return {};
+}
+
+Result<> check_limits(const Limits& limits) {
+  if (limits.memory_bytes > kMaxMemoryBytes) {
+    return fail(Code::kInvalidArgument,
+                concat("a memory limit is at most ", format_quantity(kMaxMemoryBytes)));
+  }
+  if (limits.cpu_millis > kMaxCpuMillis) {
+    return fail(Code::kInvalidArgument,
+                concat("a cpu limit is at most ", kMaxCpuMillis, " thousandths of a core"));
+  }
+  if (limits.process_count > kMaxProcesses) {
+    return fail(Code::kInvalidArgument, concat("a process limit is at most ", kMaxProcesses));
+  }
+  if (limits.disk_bytes > kMaxDiskBytes) {
+    return fail(Code::kInvalidArgument,
+                concat("a disk limit is at most ", format_quantity(kMaxDiskBytes)));
+  }
+  return {};
+}
+
+Result<> check_create(const CreateRequest& request) {
+  TRY_DO(check_id(request.id));
+  if (!is_hostname(request.hostname)) {
+    return fail(Code::kInvalidArgument, "a host name is 1 to 63 letters, digits and inner dashes");
+  }
+  if (request.layers.empty() || request.layers.size() > kMaxLayersPerCell) {
+    return fail(Code::kInvalidArgument, concat("a cell has 1 to ", kMaxLayersPerCell, " layers"));
+  }
+  for (const std::string& layer : request.layers) {
+    if (!is_layer_id(layer)) {
+      return fail(Code::kInvalidArgument,
+                  "a layer id is 1 to 128 of a-z, 0-9, '.', '_' and '-', and starts with a letter, "
+                  "a digit or '_'");
+    }
+  }
+  return check_limits(request.limits);
+}
+
+void write_limits(ByteWriter& out, const Limits& limits) {
+  out.u64(limits.memory_bytes)
+      .u32(limits.cpu_millis)
+      .u32(limits.process_count)
+      .u64(limits.disk_bytes);
+}
+
+// Members are read one statement at a time: the order of reads is the format.
+Limits read_limits(ByteReader& in) {
+  Limits limits;
+  limits.memory_bytes = in.u64();
+  limits.cpu_millis = in.u32();
+  limits.process_count = in.u32();
+  limits.disk_bytes = in.u64();
+  return limits;
+}
+
+CreateRequest read_create(ByteReader& in) {
+  CreateRequest request;
+  request.id = in.string();
+  request.hostname = in.string();
+  request.layers = in.strings();
+  request.limits = read_limits(in);
+  request.existing_upper = in.boolean();
+  return request;
+}
+
+void write_cell(ByteWriter& out, const CellInfo& info) {
+  out.string(info.id).boolean(info.running).string(info.guest_socket);
+}
+
+CellInfo read_cell(ByteReader& in) {
+  CellInfo info;
+  info.id = in.string();
+  info.running = in.boolean();
+  info.guest_socket = in.string();
+  return info;
+}
+
+ByteWriter begin(RequestKind kind) {
+  ByteWriter out;
+  out.u8(static_cast<std::uint8_t>(kind));
+  return out;
+}
+
+Result<> check_decoded(const DecodedRequest& request) {
+  switch (request.kind) {
+    case RequestKind::kHello:
+    case RequestKind::kWatch:
+      return {};
+    case RequestKind::kList:
+      return request.id.empty() ? Result<>{} : check_id(request.id);
+    case RequestKind::kCreate:
+      return check_create(request.create);
+    case RequestKind::kDestroy:
+      return check_id(request.destroy.id);
+    case RequestKind::kSetLimits:
+      TRY_DO(check_id(request.id));
+      return check_limits(request.limits);
+    case RequestKind::kUsage:
+    case RequestKind::kFreeze:
+    case RequestKind::kThaw:
+      return check_id(request.id);
+  }
+  return fail(Code::kUnimplemented, "the node does not know this request");
+}
+
+}  // namespace
+
+bool is_cell_id(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxIdBytes && std::ranges::all_of(text, [](char c) {
+    return is_small_alphanumeric(c) || c == '-';
+  });
+}
+
+std::string encode(const CreateRequest& request) {
+  ByteWriter out = begin(RequestKind::kCreate);
+  out.string(request.id).string(request.hostname).strings(request.layers);
+  write_limits(out, request.limits);
+  out.boolean(request.existing_upper);
+  return std::move(out).bytes();
+}
+
+std::string encode(const DestroyRequest& request) {
+  ByteWriter out = begin(RequestKind::kDestroy);
+  out.string(request.id).boolean(request.keep_upper);
+  return std::move(out).bytes();
+}
+
+std::string encode_set_limits(std::string_view id, const Limits& limits) {
+  ByteWriter out = begin(RequestKind::kSetLimits);
+  out.string(id);
+  write_limits(out, limits);
+  return std::move(out).bytes();
+}
+
+std::string encode_plain(RequestKind kind) { return begin(kind).bytes(); }
+
+std::string encode_with_id(RequestKind kind, std::string_view id) {
+  ByteWriter out = begin(kind);
+  out.string(id);
+  return std::move(out).bytes();
+}
+
+Result<DecodedRequest> decode_request(std::string_view datagram) {
+  if (datagram.size() > kMaxMessageBytes) {
+    return fail(Code::kInvalidArgument, "the request is too large", "malformed");
+  }
+  ByteReader in{datagram};
+  DecodedRequest request;
+  request.kind = static_cast<RequestKind>(in.u8());
+  switch (request.kind) {
+    case RequestKind::kHello:
+    case RequestKind::kWatch:
+      break;
+    case RequestKind::kList:
+      request.id = in.remaining() > 0 ? in.string() : std::string{};
+      break;
+    case RequestKind::kCreate:
+      request.create = read_create(in);
+      break;
+    case RequestKind::kDestroy:
+      request.destroy.id = in.string();
+      request.destroy.keep_upper = in.boolean();
+      break;
+    case RequestKind::kSetLimits:
+      request.id = in.string();
+      request.limits = read_limits(in);
+      break;
+    case RequestKind::kUsage:
+    case RequestKind::kFreeze:
+    case RequestKind::kThaw:
+      request.id = in.string();
+      break;
+    default:
+      return fail(Code::kUnimplemented, "the node does not know this request");
+  }
+  TRY_DO(in.finish());
+  TRY_DO(check_decoded(request));
+  return request;
+}
+
+std::string encode_ok(std::string_view payload) {
+  std::string out(1, '\0');
+  out += payload;
+  return out;
+}
+
+std::string encode_error(const Error& error) {
+  ByteWriter out;
+  out.u8(static_cast<std::uint8_t>(error.code));
+  out.string(std::string_view{error.message}.substr(0, kMaxErrorTextBytes));
+  out.string(std::string_view{error.reason}.substr(0, kMaxErrorTextBytes));
+  return std::move(out).bytes();
+}
+
+Result<std::string> decode_answer(std::string_view datagram) {
+  ByteReader in{datagram};
+  const std::uint8_t status = in.u8();
+  if (in.ok() && status == 0) {
+    return std::string{datagram.substr(1)};
+  }
+  Error error{code_from_number(status), {}, {}};
+  error.message = in.string();
+  error.reason = in.string();
+  TRY_DO(in.finish());
+  return fail(std::move(error));
+}
+
+std::string encode_payload(const CellInfo& info) {
+  ByteWriter out;
+  write_cell(out, info);
+  return std::move(out).bytes();
+}
+
+std::string encode_payload(const std::vector<CellInfo>& infos) {
+  ByteWriter out;
+  out.u32(static_cast<std::uint32_t>(infos.size()));
+  for (const CellInfo& info : infos) {
+    write_cell(out, info);
+  }
+  return std::move(out).bytes();
+}
+
+std::string encode_payload(const Usage& usage) {
+  ByteWriter out;
+  out.u64(usage.memory_bytes)
+      .u64(usage.cpu_nanoseconds)
+      .u32(usage.process_count)
+      .u64(usage.disk_bytes);
+  return std::move(out).bytes();
+}
+
+std::string encode_payload(const HelloAnswer& hello) {
+  ByteWriter out;
+  out.string(hello.version).string(hello.runtime);
+  out.boolean(hello.kernel_boundary).boolean(hello.memory_snapshot).boolean(hello.live_fork);
+  out.boolean(hello.freeze).boolean(hello.disk_quota).string(hello.storage_backend);
+  out.u32(static_cast<std::uint32_t>(hello.templates.size()));
+  for (const TemplateInfo& info : hello.templates) {
+    out.string(info.name).strings(info.layers);
+  }
+  return std::move(out).bytes();
+}
+
+std::string encode_event(const Event& event) {
+  ByteWriter out;
+  out.u8(static_cast<std::uint8_t>(event.kind)).string(event.id);
+  return std::move(out).bytes();
+}
+
+Result<CellInfo> decode_cell(std::string_view payload) {
+  ByteReader in{payload};
+  CellInfo info = read_cell(in);
+  TRY_DO(in.finish());
+  return info;
+}
+
+Result<std::vector<CellInfo>> decode_cells(std::string_view payload) {
+  ByteReader in{payload};
+  std::vector<CellInfo> infos(in.count(kLeastCellBytes));
+  for (CellInfo& info : infos) {
+    info = read_cell(in);
+  }
+  TRY_DO(in.finish());
+  return infos;
+}
+
+Result<Usage> decode_usage(std::string_view payload) {
+  ByteReader in{payload};
+  Usage usage;
+  usage.memory_bytes = in.u64();
+  usage.cpu_nanoseconds = in.u64();
+  usage.process_count = in.u32();
+  usage.disk_bytes = in.u64();
+  TRY_DO(in.finish());
+  return usage;
+}
+
+Result<HelloAnswer> decode_hello(std::string_view payload) {
+  ByteReader in{payload};
+  HelloAnswer hello;
+  hello.version = in.string();
+  hello.runtime = in.string();
+  hello.kernel_boundary = in.boolean();
+  hello.memory_snapshot = in.boolean();
+  hello.live_fork = in.boolean();
+  hello.freeze = in.boolean();
+  hello.disk_quota = in.boolean();
+  hello.storage_backend = in.string();
+  hello.templates.resize(in.count(kLeastTemplateBytes));
+  for (TemplateInfo& info : hello.templates) {
+    info.name = in.string();
+    info.layers = in.strings();
+  }
+  TRY_DO(in.finish());
+  return hello;
+}
+
+Result<Event> decode_event(std::string_view datagram) {
+  ByteReader in{datagram};
+  Event event;
+  event.kind = static_cast<Event::Kind>(in.u8());
+  event.id = in.string();
+  TRY_DO(in.finish());
+  if (event.kind != Event::Kind::kCellDied) {
+    return fail(Code::kInvalidArgument, "the node sent an unknown event", "malformed");
+  }
+  return event;
+}
+
+}  // namespace atl::node

@@ -1,0 +1,113 @@
+// What the node does at its start about what an earlier one left.
+//
+// Every cell that exists has a record (it was written first). A recorded cell that still runs is
+// adopted as it is; one that does not is cleaned out of the kernel and kept as dead, with its disk,
+// for control to decide. A record of a create that never finished is undone whole. Kernel objects
+// without a record are removed. Disks without a record are left alone: control knows them.
+#include <dirent.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "node/cells.h"
+
+namespace atl::node {
+
+Result<RecoverySummary> Cells::recover() {
+  RecoverySummary summary;
+  TRY(std::vector<StoredCell> stored, parts_.records.load());
+  for (StoredCell& cell : stored) {
+    const std::string id = cell.id;
+    if (const auto recovered = recover_one(std::move(cell), summary); !recovered) {
+      LOG_ERROR("recovering a cell", {"cell", id}, {"error", recovered.error()});
+      ++summary.failed;
+    }
+  }
+  TRY_DO(remove_unrecorded(summary));
+  remove_stale_sockets();
+  return summary;
+}
+
+Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
+  if (stored.state == StoredCell::State::kRunning) {
+    TRY(const bool adopted, adopt(stored));
+    if (adopted) {
+      ++summary.adopted;
+      return {};
+    }
+  }
+  // A range whose processes could not be ended stays taken for good.
+  const bool reserved = stored.uid_base != 0 && parts_.uids.take_exactly(stored.uid_base);
+  TRY_DO(parts_.runtime.destroy({stored.id, stored.pid, stored.start_time}));
+  if (reserved) {
+    parts_.uids.give_back(stored.uid_base);
+  }
+  if (stored.state == StoredCell::State::kCreating && stored.fresh_upper) {
+    TRY_DO(parts_.pool.remove_upper(stored.id));
+    ++summary.undone;
+    return parts_.records.remove(stored.id);
+  }
+  stored.state = StoredCell::State::kDead;
+  stored.pid = 0;
+  stored.uid_base = 0;
+  TRY_DO(parts_.records.put(stored));
+  put(Entry{std::move(stored), 0});
+  ++summary.dead;
+  return {};
+}
+
+// False when the cell does not run any more, or must not: its ids may belong to somebody else.
+Result<bool> Cells::adopt(const StoredCell& stored) {
+  auto cell = parts_.runtime.adopt({stored.id, stored.pid, stored.start_time});
+  if (!cell) {
+    if (cell.error().code == Code::kNotFound) {
+      return false;
+    }
+    return fail(std::move(cell).error());
+  }
+  if (const auto taken = parts_.uids.take_exactly(stored.uid_base); !taken) {
+    LOG_ERROR("a running cell's ids are not ours; ending it", {"cell", stored.id},
+              {"error", taken.error()});
+    return false;
+  }
+  // Under the lock, because the cell may die (and be looked for in the table) at any moment.
+  const IdLocks::Guard guard = locks_.lock(stored.id);
+  TRY(const DeathWatch::Ticket ticket, watch(stored.id, std::move(cell->pidfd)));
+  put(Entry{stored, ticket});
+  return true;
+}
+
+Result<> Cells::remove_unrecorded(RecoverySummary& summary) {
+  TRY(const std::vector<std::string> ids, parts_.runtime.list());
+  for (const std::string& id : ids) {
+    const IdLocks::Guard guard = locks_.lock(id);
+    const std::optional<Entry> entry = find(id);
+    if (entry && entry->ticket != 0) {
+      continue;
+    }
+    if (const auto destroyed = parts_.runtime.destroy({id, 0, 0}); !destroyed) {
+      LOG_ERROR("removing a cell without a record", {"cell", id}, {"error", destroyed.error()});
+      ++summary.failed;
+    } else {
+      ++summary.unrecorded;
+    }
+  }
+  return {};
+}
+
+void Cells::remove_stale_sockets() {
+  const std::unique_ptr<DIR, decltype(&::closedir)> directory{
+      ::opendir(parts_.socket_dir.c_str()), &::closedir};
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (!name.ends_with(".sock")) {
+      continue;
+    }
+    const auto cell = find(std::string{name.substr(0, name.size() - 5)});
+    if (!cell || cell->ticket == 0) {
+      ::unlink(concat(parts_.socket_dir, "/", name).c_str());
+    }
+  }
+}
+
+}  // namespace atl::node

@@ -1,0 +1,201 @@
+#include "node/server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/fd_passing.h"
+#include "node/limits.h"
+#include "node/messages.h"
+
+namespace atl::node {
+namespace {
+
+constexpr timeval kSendTimeout{10, 0};
+constexpr int kSendBufferBytes = 2 * static_cast<int>(kMaxMessageBytes);
+
+// Not listening yet when its owner and mode are set, so nobody gets in before.
+Result<Fd> open_socket(const std::string& path, uid_t uid, gid_t gid) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(Code::kInvalidArgument, concat("socket path is too long: ", path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  if (!fd) {
+    return fail_errno("creating a socket");
+  }
+  ::unlink(path.c_str());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), 0600) != 0 || ::lchown(path.c_str(), uid, gid) != 0 ||
+      ::listen(fd.get(), kListenBacklog) != 0) {
+    return fail_errno(concat("listening on ", path));
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(Parts parts) {
+  TRY(Fd listening, open_socket(parts.socket_path, parts.peer_uid, parts.peer_gid));
+  Fd wake{::eventfd(0, EFD_CLOEXEC)};
+  if (!wake) {
+    return fail_errno("creating an event descriptor");
+  }
+  return std::unique_ptr<Server>{
+      new Server{std::move(parts), std::move(listening), std::move(wake)}};
+}
+
+Server::Server(Parts parts, Fd listening, Fd wake)
+    : parts_(std::move(parts)),
+      listening_(std::move(listening)),
+      wake_(std::move(wake)),
+      accepting_([this] { accept_loop(); }) {}
+
+Server::~Server() {
+  const std::uint64_t one = 1;
+  CHECK(::write(wake_.get(), &one, sizeof one) == sizeof one);
+  accepting_.join();
+  ::unlink(parts_.socket_path.c_str());
+  for (Connection& connection : connections_) {
+    ::shutdown(connection.socket.get(), SHUT_RD);  // an answer under way still goes out
+  }
+  connections_.clear();
+}
+
+void Server::accept_loop() {
+  for (;;) {
+    pollfd ready[2] = {{listening_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    const int count = ::poll(ready, 2, -1);
+    CHECK(count >= 0 || errno == EINTR);
+    if (count < 0) {
+      continue;
+    }
+    if (ready[1].revents != 0) {
+      return;
+    }
+    accept_one();
+  }
+}
+
+bool Server::is_allowed(int socket) const {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return false;
+  }
+  if (peer.uid != 0 && peer.uid != parts_.peer_uid) {
+    LOG_WARN("refused a connection of another user", {"uid", peer.uid}, {"pid", peer.pid});
+    return false;
+  }
+  return true;
+}
+
+void Server::accept_one() {
+  Fd socket{::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+  if (!socket) {
+    LOG_WARN("accepting a connection", {"error", errno_error("accept")});
+    return;
+  }
+  if (!is_allowed(socket.get())) {
+    return;
+  }
+  connections_.remove_if([](const Connection& connection) { return connection.done.load(); });
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBufferBytes,
+               sizeof kSendBufferBytes);
+  if (connections_.size() >= kMaxServerConnections) {
+    (void)io::send_datagram(socket.get(), encode_error({Code::kResourceExhausted,
+                                                        "the node has too many connections", ""}));
+    return;
+  }
+  Connection& connection = connections_.emplace_back();
+  connection.socket = std::move(socket);
+  connection.thread = std::jthread{[this, &connection] {
+    serve(connection);
+    // The peer must see the end now; the descriptor itself is closed with the connection.
+    ::shutdown(connection.socket.get(), SHUT_RDWR);
+    connection.done = true;
+  }};
+}
+
+void Server::serve(Connection& connection) {
+  const int socket = connection.socket.get();
+  for (;;) {
+    const auto datagram = receive_message(socket);
+    if (!datagram || datagram->empty()) {
+      return;
+    }
+    if (*datagram == encode_plain(RequestKind::kWatch)) {
+      stream_events(socket);
+      return;
+    }
+    auto answer = handle(*datagram);
+    const std::string bytes = answer ? encode_ok(*answer) : encode_error(answer.error());
+    if (!io::send_datagram(socket, bytes)) {
+      return;
+    }
+  }
+}
+
+// Events are sent by whoever publishes them; this thread only waits for the watcher to leave.
+void Server::stream_events(int socket) {
+  if (!io::send_datagram(socket, encode_ok()) || !set_nonblocking(socket, true)) {
+    return;
+  }
+  parts_.events.add(socket);
+  pollfd left{socket, POLLIN, 0};
+  while (::poll(&left, 1, -1) < 0 && errno == EINTR) {
+  }
+  parts_.events.remove(socket);
+}
+
+Result<std::string> Server::handle(std::string_view datagram) {
+  TRY(const DecodedRequest request, decode_request(datagram));
+  switch (request.kind) {
+    case RequestKind::kHello:
+      return encode_payload(parts_.hello);
+    case RequestKind::kList:
+      return encode_payload(parts_.cells.list(request.id, kCellsPerPage));
+    default:
+      return handle_cell(request);
+  }
+}
+
+Result<std::string> Server::handle_cell(const DecodedRequest& request) {
+  Cells& cells = parts_.cells;
+  const auto done = [](const Result<>& result) -> Result<std::string> {
+    return result ? Result<std::string>{} : fail(result.error());
+  };
+  switch (request.kind) {
+    case RequestKind::kCreate: {
+      TRY(const CellInfo info, cells.create(request.create));
+      return encode_payload(info);
+    }
+    case RequestKind::kUsage: {
+      TRY(const Usage usage, cells.usage(request.id));
+      return encode_payload(usage);
+    }
+    case RequestKind::kDestroy:
+      return done(cells.destroy(request.destroy));
+    case RequestKind::kSetLimits:
+      return done(cells.set_limits(request.id, request.limits));
+    case RequestKind::kFreeze:
+      return done(cells.freeze(request.id));
+    case RequestKind::kThaw:
+      return done(cells.thaw(request.id));
+    default:
+      return fail(Code::kUnimplemented, "the node does not know this request");
+  }
+}
+
+}  // namespace atl::node

@@ -1,0 +1,63 @@
+// The node's socket: one thread per connection, blocking, one request at a time.
+//
+// Blocking threads suit what they do (system calls that block) and keep the privileged process
+// simple to read. There are at most kMaxServerConnections of them, because only atolld connects:
+// the socket belongs to its user, and the peer's uid is checked again on every connection.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/fd.h"
+#include "node/cells.h"
+#include "node/event_feed.h"
+#include "node/protocol.h"
+
+namespace atl::node {
+
+class Server {
+ public:
+  struct Parts {
+    Cells& cells;
+    EventFeed& events;
+    HelloAnswer hello;
+    std::string socket_path;
+    uid_t peer_uid = 0;  // besides root
+    gid_t peer_gid = 0;
+  };
+  // Listens and serves from its own threads.
+  static Result<std::unique_ptr<Server>> start(Parts parts);
+  // Accepts nothing more and returns when the requests under way are answered.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+ private:
+  struct Connection {
+    Fd socket;
+    std::atomic<bool> done = false;
+    std::jthread thread;
+  };
+
+  Server(Parts parts, Fd listening, Fd wake);
+  void accept_loop();
+  void accept_one();
+  bool is_allowed(int socket) const;
+  void serve(Connection& connection);
+  void stream_events(int socket);
+  Result<std::string> handle(std::string_view datagram);
+  Result<std::string> handle_cell(const DecodedRequest& request);
+
+  Parts parts_;
+  Fd listening_;
+  Fd wake_;
+  std::list<Connection> connections_;  // the accepting thread's, then the destructor's
+  std::jthread accepting_;
+};
+
+}  // namespace atl::node
