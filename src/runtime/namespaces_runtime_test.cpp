@@ -3,10 +3,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -359,6 +362,29 @@ TEST_F(RuntimeTest, CellsOutliveTheirCreator) {
   destroy({"one", 0, 0});  // even without the record: what a half-done create leaves
   EXPECT_TRUE(runtime().list()->empty());
   EXPECT_EQ(runtime().adopt(record).error().code, Code::kNotFound);
+}
+
+// The node is killed at many moments of a create; what is left must be found by id alone.
+TEST_F(RuntimeTest, ACreateCutShortIsCleanedUp) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans come to us: we see them all
+  const CellSpec spec = make_spec("one");
+  for (int round = 0; round < 40; ++round) {
+    const pid_t creator = ::fork();
+    if (creator == 0) {
+      (void)runtime().create(spec);
+      ::_exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds{round * 100});
+    ::kill(creator, SIGKILL);
+    ASSERT_EQ(::waitpid(creator, nullptr, 0), creator);
+    destroy({"one", 0, 0});
+    EXPECT_TRUE(runtime().list()->empty());
+    while (::waitpid(-1, nullptr, __WALL) > 0) {  // hangs here if a cell survived
+    }
+    EXPECT_EQ(errno, ECHILD);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  EXPECT_TRUE(create(spec));
 }
 
 TEST_F(RuntimeTest, CellsAreMadeAtOnceFromManyThreads) {
