@@ -1,0 +1,50 @@
+"""Fixtures for the tests that run the shipped binaries.
+
+One server serves a whole test run; what kills or restarts a server starts its own. A test that
+fails still leaves nothing: sandboxes are deleted by their factory, servers by their own `stop`.
+"""
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from harness.server import ENVIRONMENT_SECRET, Server  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def server():
+    os.environ["ATOLL_TEST_ENVIRONMENT_SECRET"] = ENVIRONMENT_SECRET
+    running = Server()
+    with running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    return server.client
+
+
+@pytest.fixture
+def create(client):
+    """Creates sandboxes that live as long as the test."""
+    made = []
+
+    def make(**options):
+        sandbox = client.create(**options)
+        made.append(sandbox)
+        return sandbox
+
+    yield make
+    for sandbox in made:
+        client.call("DELETE", sandbox.path)
+
+
+@pytest.fixture(scope="module")
+def sandbox(client):
+    """One sandbox shared by the tests of a file that do not disturb it."""
+    shared = client.create()
+    yield shared
+    client.call("DELETE", shared.path)
