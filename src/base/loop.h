@@ -42,7 +42,7 @@ class ManualLoop final : public Loop {
   std::size_t timer_count() const { return timers_.size(); }
 
  private:
-  Instant now_{};
+  Instant now_;
   TimerId next_id_ = 1;
   std::vector<Callback> ready_;
   std::map<std::pair<Instant, TimerId>, Callback> timers_;

@@ -148,6 +148,11 @@ Result<> FdStream::finish_writing() {
   return {};
 }
 
+void FdStream::write_now(std::string_view bytes) {
+  [[maybe_unused]] const auto ignored =
+      ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 Task<> read_exactly(Stream& stream, std::span<char> buffer) {
   while (!buffer.empty()) {
     CO_TRY(const auto got, co_await stream.read(buffer));

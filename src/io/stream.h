@@ -38,6 +38,8 @@ class FdStream final : public Stream {
   Task<> write(std::string_view bytes) override;
   Task<> write(std::string_view first, std::string_view second) override;
   Result<> finish_writing() override;
+  // Writes what fits without waiting, and drops the rest: for farewells nobody waits for.
+  void write_now(std::string_view bytes);
   int fd() const { return fd_.get(); }
   // Resolves when the peer has closed or data has arrived: to notice a client that left.
   FdWatch::Wait readable() { return watch_.readable(); }
