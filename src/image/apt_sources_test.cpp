@@ -24,10 +24,9 @@ TEST(AptSources, OneLineEntriesOfDebianOnly) {
       "deb [ broken\n"
       "deb\n",
       "bookworm");
-  EXPECT_EQ(sources,
-            (Sources{{.uri = "http://mirror.example/debian", .suites = {"bookworm"}},
-                     {.uri = "https://mirror.example/debian-security",
-                      .suites = {"bookworm-security"}}}));
+  EXPECT_EQ(sources, (Sources{{.uri = "http://mirror.example/debian", .suites = {"bookworm"}},
+                              {.uri = "https://mirror.example/debian-security",
+                               .suites = {"bookworm-security"}}}));
 }
 
 TEST(AptSources, Deb822Stanzas) {
@@ -48,10 +47,11 @@ TEST(AptSources, Deb822Stanzas) {
       "Types: deb\nURIs: https://other.example/\nSuites: bookworm\nComponents: main\n"
       "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n",
       "bookworm");
-  EXPECT_EQ(sources, (Sources{{.uri = "http://mirror.example/debian",
-                               .suites = {"bookworm", "bookworm-updates"}},
-                              {.uri = "http://second.example/debian",
-                               .suites = {"bookworm", "bookworm-updates"}}}));
+  EXPECT_EQ(
+      sources,
+      (Sources{
+          {.uri = "http://mirror.example/debian", .suites = {"bookworm", "bookworm-updates"}},
+          {.uri = "http://second.example/debian", .suites = {"bookworm", "bookworm-updates"}}}));
 }
 
 TEST(AptSources, WrittenFormReadsBack) {

@@ -14,11 +14,19 @@ namespace atl::image {
 
 Result<> pack(const std::string& tree, const std::vector<std::string>& emptied_directories,
               const std::string& archive) {
-  std::vector<std::string> argv{"tar", "--create", concat("--file=", archive),
-                                "--use-compress-program=zstd -T0 -10 --check", "--format=posix",
-                                "--pax-option=delete=atime,delete=ctime", "--sort=name",
-                                "--numeric-owner", "--acls", "--xattrs", "--xattrs-include=*",
-                                "--anchored", "--wildcards"};
+  std::vector<std::string> argv{"tar",
+                                "--create",
+                                concat("--file=", archive),
+                                "--use-compress-program=zstd -T0 -10 --check",
+                                "--format=posix",
+                                "--pax-option=delete=atime,delete=ctime",
+                                "--sort=name",
+                                "--numeric-owner",
+                                "--acls",
+                                "--xattrs",
+                                "--xattrs-include=*",
+                                "--anchored",
+                                "--wildcards"};
   for (const std::string& directory : emptied_directories) {
     argv.push_back(concat("--exclude=./", directory, "/*"));
   }

@@ -66,7 +66,8 @@ std::vector<std::string> proxy_environment() {
       value = set;
     } else {
       const auto asked = run_tool(
-          {.argv = {"apt-config", "dump", "--format", "%v%n", concat("Acquire::", scheme, "::Proxy")},
+          {.argv = {"apt-config", "dump", "--format", "%v%n",
+                    concat("Acquire::", scheme, "::Proxy")},
            .on_line = [&](std::string_view line) { value = value.empty() ? line : value; }});
       if (!asked) {
         value.clear();
@@ -86,9 +87,9 @@ std::vector<std::string> proxy_environment() {
 // configuration, and the image uses the same mirror.
 bool host_ignores_release_expiry() {
   std::string value;
-  const auto asked = run_tool(
-      {.argv = {"apt-config", "dump", "--format", "%v%n", "Acquire::Check-Valid-Until"},
-       .on_line = [&](std::string_view line) { value = to_lower(line); }});
+  const auto asked =
+      run_tool({.argv = {"apt-config", "dump", "--format", "%v%n", "Acquire::Check-Valid-Until"},
+                .on_line = [&](std::string_view line) { value = to_lower(line); }});
   return asked && (value == "false" || value == "no" || value == "0");
 }
 
@@ -98,10 +99,18 @@ std::vector<std::string> mmdebstrap_arguments(const Recipe& recipe, const std::s
   for (const std::string& package : recipe.packages) {
     packages += concat(packages.empty() ? "" : ",", package);
   }
-  std::vector<std::string> argv{
-      "unshare", "--mount", "--propagation", "private", "--",
-      "mmdebstrap", "--verbose", "--mode=root", "--variant=minbase", "--format=directory",
-      "--aptopt=Acquire::Languages \"none\"", concat("--include=", packages)};
+  std::vector<std::string> argv{"unshare",
+                                "--mount",
+                                "--propagation",
+                                "private",
+                                "--",
+                                "mmdebstrap",
+                                "--verbose",
+                                "--mode=root",
+                                "--variant=minbase",
+                                "--format=directory",
+                                "--aptopt=Acquire::Languages \"none\"",
+                                concat("--include=", packages)};
   if (host_ignores_release_expiry()) {
     argv.emplace_back("--aptopt=Acquire::Check-Valid-Until \"false\"");
   }
@@ -121,7 +130,8 @@ Result<> install_packages(const Recipe& recipe, const std::string& work_director
   // The line that says what went wrong comes well before mmdebstrap's own last words.
   std::string complaint;
   const auto on_line = [&](std::string_view line) {
-    if (complaint.empty() && (line.starts_with("E: ") || line.starts_with("Err:") || line.starts_with("dpkg: error"))) {
+    if (complaint.empty() &&
+        (line.starts_with("E: ") || line.starts_with("Err:") || line.starts_with("dpkg: error"))) {
       append_printable(complaint, line);
     }
     if (state.on_line(line)) {

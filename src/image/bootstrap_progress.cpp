@@ -17,9 +17,8 @@ unsigned announced_packages(std::string_view line) {
   if (begin == std::string_view::npos) {
     return 0;
   }
-  return static_cast<unsigned>(
-      std::min<std::uint64_t>(parse_u64(line.substr(begin + 1, end - begin - 1)).value_or(0),
-                              100'000));
+  return static_cast<unsigned>(std::min<std::uint64_t>(
+      parse_u64(line.substr(begin + 1, end - begin - 1)).value_or(0), 100'000));
 }
 
 }  // namespace

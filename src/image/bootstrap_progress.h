@@ -25,10 +25,10 @@ class BootstrapProgress {
   double fraction_ = 0;
   double begin_ = 0;
   double end_ = 0;
-  std::string counted_;      // the first word of the lines that mean one more package
+  std::string counted_;  // the first word of the lines that mean one more package
   unsigned seen_ = 0;
   unsigned total_ = 0;
-  unsigned essential_ = 0;   // packages apt announced in the download step
+  unsigned essential_ = 0;  // packages apt announced in the download step
 };
 
 }  // namespace atl::image

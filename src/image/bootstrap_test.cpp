@@ -54,7 +54,8 @@ TEST(BootstrapProgress, FollowsARunAndNeverGoesBack) {
 
 TEST(BootstrapProgress, NoiseIsIgnored) {
   BootstrapProgress progress;
-  for (const char* line : {"", "I: ", " newly installed", "x newly installed", "Get:", "Setting up "}) {
+  for (const char* line :
+       {"", "I: ", " newly installed", "x newly installed", "Get:", "Setting up "}) {
     EXPECT_FALSE(progress.on_line(line)) << line;
   }
 }

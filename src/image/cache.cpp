@@ -115,8 +115,7 @@ Result<> build_into(const Recipe& recipe, const std::string& work_directory,
   if (::unlink(marker.c_str()) != 0 && errno != ENOENT) {
     return fail_errno(concat("removing ", marker));
   }
-  if (::chmod(temporary.c_str(), 0644) != 0 ||
-      ::rename(temporary.c_str(), archive.c_str()) != 0) {
+  if (::chmod(temporary.c_str(), 0644) != 0 || ::rename(temporary.c_str(), archive.c_str()) != 0) {
     return fail_errno(concat("renaming to ", archive));
   }
   return replace_file(marker, concat("size ", size, "\nsha256 ", digest, "\n"),

@@ -17,7 +17,8 @@
 namespace atl::image {
 namespace {
 
-constexpr const char* kToolPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr const char* kToolPath =
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 struct Pipe {
   Fd read_end;
@@ -176,9 +177,8 @@ Result<> run_tool(const Tool& tool) {
     return {};
   }
   std::string message =
-      WIFSIGNALED(status)
-          ? concat(tool.argv[0], " was killed by signal ", WTERMSIG(status))
-          : concat(tool.argv[0], " failed with exit status ", WEXITSTATUS(status));
+      WIFSIGNALED(status) ? concat(tool.argv[0], " was killed by signal ", WTERMSIG(status))
+                          : concat(tool.argv[0], " failed with exit status ", WEXITSTATUS(status));
   for (std::size_t i = 0; i < tail.size(); ++i) {
     message += i == 0 ? ": " : " | ";
     append_printable(message, tail[i]);

@@ -46,7 +46,8 @@ TEST(Tool, NoDescriptorLeaks) {
 }
 
 TEST(Tool, FailureEndsWithItsLastWords) {
-  const auto ran = run_tool({.argv = {"sh", "-c", "echo early >&2; echo out; echo the cause >&2; exit 7"}});
+  const auto ran =
+      run_tool({.argv = {"sh", "-c", "echo early >&2; echo out; echo the cause >&2; exit 7"}});
   ASSERT_FALSE(ran);
   EXPECT_NE(ran.error().message.find("sh failed with exit status 7"), std::string::npos);
   EXPECT_TRUE(ran.error().message.ends_with("the cause")) << ran.error().message;
@@ -54,7 +55,9 @@ TEST(Tool, FailureEndsWithItsLastWords) {
 
 TEST(Tool, OnlyTheTailIsKeptAndItIsPrintable) {
   const auto ran = run_tool(
-      {.argv = {"sh", "-c", "for i in $(seq 1000); do echo line $i >&2; done; printf '\\033[31mred' >&2; exit 1"}});
+      {.argv = {
+           "sh", "-c",
+           "for i in $(seq 1000); do echo line $i >&2; done; printf '\\033[31mred' >&2; exit 1"}});
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().message.find("line 1 "), std::string::npos);
   EXPECT_NE(ran.error().message.find("line 1000"), std::string::npos);

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/strings.h"
 #include "layers/btrfs_ioctl.h"
+#include "layers/loop_pool.h"
 #include "layers/pool_fixture.h"
 
 namespace atl::layers {
@@ -147,6 +148,27 @@ TEST_F(BtrfsPoolTest, TooSmallAPoolIsRefused) {
   EXPECT_EQ(small.error().code, Code::kInvalidArgument);
 }
 
+// On a host's own btrfs we change nothing: simple quotas would keep older kernels from mounting it.
+TEST_F(BtrfsPoolTest, QuotasOfTheHostAreNotTurnedOn) {
+  const std::string host_path = directory_ + "/host";
+  std::filesystem::create_directory(host_path);
+  const Fd host{::open(host_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  ASSERT_TRUE(LoopPool::create(host.get(), host_path, 512 * kMebibyte));
+  auto mounted = LoopPool::open(host.get(), host_path);
+  ASSERT_TRUE(mounted) << mounted.error().message;
+  {
+    const auto direct = open_pool({.directory = mounted->mount_path() + "/pool"});
+    ASSERT_TRUE(direct) << direct.error().message;
+    const auto status = (*direct)->status();
+    EXPECT_EQ(status->backend, Backend::kBtrfs);
+    EXPECT_FALSE(status->quota);
+    EXPECT_TRUE((*direct)->create_upper("sb", 8 * kMebibyte)) << "works, without a limit";
+    EXPECT_EQ((*direct)->set_upper_limit("sb", 8 * kMebibyte).error().code, Code::kUnimplemented);
+    EXPECT_TRUE((*direct)->close());
+  }
+  EXPECT_TRUE(mounted->close());
+}
+
 // The node is killed; a sandbox it made lives on in a mount namespace that holds the pool. The next
 // node must find the same loop device: a second one over the same file would destroy the pool.
 TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
@@ -159,7 +181,8 @@ TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
   ASSERT_GE(node, 0);
   if (node == 0) {
     pid_t sandbox = -1;
-    if (::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
+    if (::unshare(CLONE_NEWNS) == 0 &&
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
       if (auto opened = open_pool(options())) {
         const auto upper = (*opened)->create_upper("survivor", 0);
         write_text(*upper + "/upper/note", "written before the kill");

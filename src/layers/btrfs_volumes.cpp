@@ -73,7 +73,8 @@ class BtrfsVolumes final : public Volumes {
 
   Result<UpperUsage> usage(int parent_fd, const std::string& name) override {
     if (!quota_) {
-      return fail(Code::kUnimplemented, "this btrfs has no quotas, so it keeps no account of usage");
+      return fail(Code::kUnimplemented,
+                  "this btrfs has no quotas, so it keeps no account of usage");
     }
     TRY(const Fd fd, open_directory(parent_fd, name));
     TRY(const std::uint64_t id, btrfs::subvolume_id(fd.get()));

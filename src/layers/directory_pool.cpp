@@ -165,8 +165,8 @@ class DirectoryPool final : public Pool {
 
   Result<std::vector<std::string>> collect() override {
     std::vector<std::string> done;
-    for (const auto& [directory, what] : {std::pair{layers_.get(), "layer "},
-                                          std::pair{uppers_.get(), "upper "}}) {
+    for (const auto& [directory, what] :
+         {std::pair{layers_.get(), "layer "}, std::pair{uppers_.get(), "upper "}}) {
       TRY(const std::vector<std::string> names, list_names(directory));
       for (const std::string& name : names) {
         if (!name.starts_with(kNewPrefix)) {

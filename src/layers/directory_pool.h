@@ -20,9 +20,9 @@
 namespace atl::layers {
 
 struct DirectoryPoolParts {
-  Fd lock;                        // held by the one process that has the pool open
-  std::string pool_path;          // what the user named
-  std::string root_path;          // where layers/ and uppers/ are
+  Fd lock;                // held by the one process that has the pool open
+  std::string pool_path;  // what the user named
+  std::string root_path;  // where layers/ and uppers/ are
   std::unique_ptr<Volumes> volumes;
   std::optional<LoopPool> loop;
 };

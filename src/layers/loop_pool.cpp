@@ -56,7 +56,9 @@ Result<Fd> open_image(int pool_fd) {
 
 }  // namespace
 
-bool LoopPool::exists(int pool_fd) { return ::faccessat(pool_fd, kImage, F_OK, 0) == 0; }
+bool LoopPool::exists(int pool_fd) {
+  return ::faccessat(pool_fd, kImage, F_OK, 0) == 0;
+}
 
 Result<> LoopPool::create(int pool_fd, const std::string& pool_path, std::uint64_t bytes) {
   TRY(const std::uint64_t size, choose_bytes(pool_fd, bytes));

@@ -1,8 +1,8 @@
 // A btrfs of our own in a sparse file: <pool>/pool.img, mounted at <pool>/mnt.
 //
 // The file appears under its name only after it was formatted, so a pool.img is always a file
-// system. It is sparse and its free blocks are given back (discard), so it costs the host what is in
-// it, whatever its nominal size.
+// system. It is sparse and its free blocks are given back (discard), so it costs the host what is
+// in it, whatever its nominal size.
 #pragma once
 
 #include <cstdint>

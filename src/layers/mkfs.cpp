@@ -55,9 +55,9 @@ Result<> format_btrfs(const std::string& path) {
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   // One copy of metadata: the host's file system below decides how safe a block is.
-  const char* const argv[] = {"mkfs.btrfs", "--quiet", "--label",     "atoll", "--metadata",
-                              "single",     "--data",  "single",      "--",    path.c_str(),
-                              nullptr};
+  const char* const argv[] = {"mkfs.btrfs", "--quiet",    "--label", "atoll",
+                              "--metadata", "single",     "--data",  "single",
+                              "--",         path.c_str(), nullptr};
   const char* const environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
                                      nullptr};
   pid_t pid = -1;

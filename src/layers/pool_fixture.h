@@ -42,6 +42,14 @@ inline bool is_mounted_below(const std::string& directory) {
   return read_text("/proc/self/mountinfo").find(directory + "/") != std::string::npos;
 }
 
+// Where a pool can lie, and so what it becomes.
+enum class Place : std::uint8_t {
+  kLoop,     // a directory on any file system: a loop file is made
+  kDirect,   // a directory on btrfs, used as it is
+  kReflink,  // a directory where files share blocks, btrfs switched off
+  kPlain,    // any directory, btrfs switched off
+};
+
 class PoolFixture : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -57,16 +65,28 @@ class PoolFixture : public ::testing::Test {
     if (directory_.empty()) {
       return;
     }
-    if (pool_) {
-      (void)pool_->close();
+    for (auto* pool : {pool_.get(), host_.get()}) {
+      if (pool != nullptr) {
+        (void)pool->close();
+      }
     }
     ::umount2((directory_ + "/pool/mnt").c_str(), MNT_DETACH);
+    ::umount2((directory_ + "/host/mnt").c_str(), MNT_DETACH);
     std::error_code ignored;
     std::filesystem::remove_all(directory_, ignored);
   }
 
+  // A btrfs that stands for the host's own: the mount of another pool.
+  void make_host() {
+    auto opened = open_pool({.directory = directory_ + "/host", .loop_bytes = 512ULL << 20});
+    ASSERT_TRUE(opened) << opened.error().message;
+    host_ = *std::move(opened);
+  }
+
   PoolOptions options() const {
-    return {.directory = directory_ + "/pool", .loop_bytes = 512ULL << 20, .allow_btrfs = btrfs_};
+    return {.directory = directory_ + (host_ ? "/host/mnt/pool" : "/pool"),
+            .loop_bytes = 512ULL << 20,
+            .allow_btrfs = place_ == Place::kLoop || place_ == Place::kDirect};
   }
 
   void open() {
@@ -82,8 +102,9 @@ class PoolFixture : public ::testing::Test {
     open();
   }
 
-  bool btrfs_ = true;
+  Place place_ = Place::kLoop;
   std::string directory_;
+  std::unique_ptr<Pool> host_;
   std::unique_ptr<Pool> pool_;
 };
 

@@ -11,12 +11,18 @@
 namespace atl::layers {
 namespace {
 
-class PoolTest : public PoolFixture, public ::testing::WithParamInterface<bool> {
+class PoolTest : public PoolFixture, public ::testing::WithParamInterface<Place> {
  protected:
   void SetUp() override {
-    btrfs_ = GetParam();
+    place_ = GetParam();
     PoolFixture::SetUp();
-    if (!IsSkipped() && !HasFatalFailure()) {
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    if (place_ == Place::kDirect || place_ == Place::kReflink) {
+      make_host();
+    }
+    if (!HasFatalFailure()) {
       open();
     }
   }
@@ -60,15 +66,20 @@ class PoolTest : public PoolFixture, public ::testing::WithParamInterface<bool> 
   }
 };
 
-std::string backend_of(const ::testing::TestParamInfo<bool>& info) {
-  return info.param ? "btrfs" : "plain";
+std::string place_name(const ::testing::TestParamInfo<Place>& info) {
+  constexpr const char* kNames[] = {"loop", "direct", "reflink", "plain"};
+  return kNames[static_cast<int>(info.param)];
 }
 
-TEST_P(PoolTest, BackendIsWhatWasAskedFor) {
+TEST_P(PoolTest, BackendIsWhatThePlaceGives) {
   const auto status = pool_->status();
   ASSERT_TRUE(status);
-  EXPECT_EQ(status->backend == Backend::kBtrfs, GetParam());
-  EXPECT_EQ(status->quota, GetParam());
+  const bool btrfs = place_ == Place::kLoop || place_ == Place::kDirect;
+  EXPECT_EQ(status->backend == Backend::kBtrfs, btrfs);
+  if (place_ == Place::kReflink) {
+    EXPECT_EQ(status->backend, Backend::kReflink);
+  }
+  EXPECT_EQ(status->quota, btrfs);
   EXPECT_GT(status->total_bytes, 0U);
   EXPECT_GT(status->free_bytes, 0U);
   EXPECT_LE(status->free_bytes, status->total_bytes);
@@ -136,8 +147,8 @@ TEST_P(PoolTest, KilledProcessLosesNothingItHadMade) {
   ASSERT_TRUE(pool_->has_upper("alive"));
   EXPECT_EQ(read_text(pool_->upper_path("alive") + "/upper/note"), "still here");
   ASSERT_TRUE(pool_->close());
-  EXPECT_FALSE(is_mounted_below(directory_));
-  EXPECT_EQ(loop_devices_of(directory_), 0);
+  EXPECT_FALSE(is_mounted_below(options().directory));
+  EXPECT_EQ(loop_devices_of(options().directory), 0);
 }
 
 TEST_P(PoolTest, UpperHoldsUpperAndWork) {
@@ -200,9 +211,11 @@ TEST_P(PoolTest, RemovedLayerIsGone) {
 
 TEST_P(PoolTest, OthersOnTheHostCannotReachIn) {
   ASSERT_TRUE(add("base", "x"));
-  const std::filesystem::path layers = std::filesystem::path{pool_->layer_path("base")}.parent_path();
-  for (const auto& path : {layers, layers.parent_path(), layers.parent_path() / "uppers",
-                           layers.parent_path() / "trash", std::filesystem::path{directory_} / "pool"}) {
+  const std::filesystem::path layers =
+      std::filesystem::path{pool_->layer_path("base")}.parent_path();
+  for (const auto& path :
+       {layers, layers.parent_path(), layers.parent_path() / "uppers",
+        layers.parent_path() / "trash", std::filesystem::path{options().directory}}) {
     struct stat info{};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 07777, 0700U) << path;
@@ -210,9 +223,20 @@ TEST_P(PoolTest, OthersOnTheHostCannotReachIn) {
 }
 
 TEST_P(PoolTest, HostileNamesAreRefused) {
-  const std::vector<std::string> names{"",     ".",      "..",        "../x",  "a/b",
-                                       "/etc", ".new-x", "UPPER",     "a b",   "a\n",
-                                       "é",    "a\\b",   std::string("a\0b", 3), std::string(129, 'a')};
+  const std::vector<std::string> names{"",
+                                       ".",
+                                       "..",
+                                       "../x",
+                                       "a/b",
+                                       "/etc",
+                                       ".new-x",
+                                       "UPPER",
+                                       "a b",
+                                       "a\n",
+                                       "é",
+                                       "a\\b",
+                                       std::string("a\0b", 3),
+                                       std::string(129, 'a')};
   for (const std::string& name : names) {
     EXPECT_EQ(add(name, "x").error().code, Code::kInvalidArgument) << name;
     EXPECT_EQ(pool_->create_upper(name, 0).error().code, Code::kInvalidArgument) << name;
@@ -238,12 +262,15 @@ TEST_P(PoolTest, CloseLeavesNothingBehind) {
   ASSERT_TRUE(pool_->create_upper("sb", 0));
   const auto closed = pool_->close();
   ASSERT_TRUE(closed) << closed.error().message;
-  EXPECT_FALSE(is_mounted_below(directory_));
-  EXPECT_EQ(loop_devices_of(directory_), 0);
+  EXPECT_FALSE(is_mounted_below(options().directory));
+  EXPECT_EQ(loop_devices_of(options().directory), 0);
   ASSERT_TRUE(pool_->close()) << "closing twice is harmless";
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, PoolTest, ::testing::Values(true, false), backend_of);
+INSTANTIATE_TEST_SUITE_P(Places, PoolTest,
+                         ::testing::Values(Place::kLoop, Place::kDirect, Place::kReflink,
+                                           Place::kPlain),
+                         place_name);
 
 }  // namespace
 }  // namespace atl::layers

@@ -58,7 +58,9 @@ TEST_F(RemoveTreeTest, MountPointsAreNotEntered) {
   EXPECT_TRUE(remove_tree(root_.get(), "tree"));
 }
 
-TEST_F(RemoveTreeTest, MissingIsRemoved) { EXPECT_TRUE(remove_tree(root_.get(), "nothing")); }
+TEST_F(RemoveTreeTest, MissingIsRemoved) {
+  EXPECT_TRUE(remove_tree(root_.get(), "nothing"));
+}
 
 TEST_F(RemoveTreeTest, MeasuresWhatIsOnDisk) {
   std::filesystem::create_directories(directory_ + "/tree/a");

@@ -12,8 +12,7 @@
 
 namespace atl::layers {
 
-Trash::Trash(Fd directory, Volumes& volumes)
-    : directory_(std::move(directory)), volumes_(volumes) {
+Trash::Trash(Fd directory, Volumes& volumes) : directory_(std::move(directory)), volumes_(volumes) {
   if (!volumes_.destroys_quickly()) {
     thread_ = std::jthread{[this](const std::stop_token& stopping) { run(stopping); }};
   }
@@ -30,8 +29,8 @@ Result<> Trash::throw_away(int parent_fd, const std::string& name) {
   if (volumes_.destroys_quickly()) {
     // It is gone for everybody; a failure here only delays the space until the next start.
     if (const auto destroyed = volumes_.destroy(directory_.get(), thrown); !destroyed) {
-      LOG_WARN("a deleted volume keeps its space until the next start",
-               {"volume", thrown}, {"error", destroyed.error()});
+      LOG_WARN("a deleted volume keeps its space until the next start", {"volume", thrown},
+               {"error", destroyed.error()});
     }
     return {};
   }
