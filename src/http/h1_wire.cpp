@@ -1,0 +1,145 @@
+#include "http/h1_wire.h"
+
+#include <cstring>
+
+namespace atl::http {
+namespace {
+
+constexpr unsigned kOperationsPerTurn = 32;
+
+template <class T>
+Task<T> before(Duration deadline, Task<T> task) {
+  if (deadline == Duration::zero()) {
+    return task;
+  }
+  return with_deadline(deadline, std::move(task));
+}
+
+}  // namespace
+
+Http1Wire::Http1Wire(io::Stream& stream, Options options)
+    : stream_(stream),
+      options_(options),
+      parser_(options.role, options.limits),
+      buffer_(new std::array<char, kInputBytes>) {}
+
+Task<> Http1Wire::take_turns() {
+  if (++operations_ % kOperationsPerTurn == 0) {
+    co_return co_await sleep_for(Duration::zero());
+  }
+  co_return ok();
+}
+
+Task<std::size_t> Http1Wire::read_stream(std::span<char> buffer) {
+  CO_TRY_DO(co_await take_turns());
+  CO_TRY(const auto got, co_await stream_.read(buffer));
+  if (options_.received_bytes != nullptr) {
+    options_.received_bytes->add(got);
+  }
+  co_return got;
+}
+
+Task<std::size_t> Http1Wire::fill() {
+  CHECK(begin_ == end_);
+  CO_TRY(const auto got, co_await read_stream(*buffer_));
+  begin_ = 0;
+  end_ = got;
+  co_return got;
+}
+
+std::unexpected<Error> Http1Wire::refuse(Refusal refusal) {
+  refusal_ = refusal;
+  return fail(Code::kInvalidArgument, std::string{refusal.reason}, "malformed_message");
+}
+
+Task<bool> Http1Wire::read_head() {
+  for (;;) {
+    if (!has_input()) {
+      CO_TRY(const auto got, co_await fill());
+      if (got == 0) {
+        if (!parser_.started()) {
+          co_return false;
+        }
+        co_return fail(Code::kUnavailable, "the peer closed in the middle of a head", "closed");
+      }
+    }
+    const auto step = parser_.feed(input());
+    if (!step) {
+      co_return refuse(step.error());
+    }
+    begin_ += step->consumed;
+    if (step->event == Http1Parser::Event::kHead) {
+      co_return true;
+    }
+  }
+}
+
+Task<std::size_t> Http1Wire::read_directly(std::span<char> buffer) {
+  const auto plain = parser_.body().plain_bytes();
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(plain, buffer.size()));
+  CO_TRY(const auto got, co_await before(options_.stall_timeout, read_stream(buffer.first(size))));
+  parser_.body().skip(got);
+  co_return got;
+}
+
+Task<std::size_t> Http1Wire::read_body(std::span<char> buffer) {
+  CHECK(!buffer.empty());
+  while (!parser_.done()) {
+    if (refusal_) {
+      co_return refuse(*refusal_);
+    }
+    if (!has_input()) {
+      const bool direct = parser_.body().plain_bytes() >= kInputBytes;
+      auto got = direct ? read_directly(buffer) : before(options_.stall_timeout, fill());
+      CO_TRY(const auto size, co_await std::move(got));
+      if (size == 0 && !parser_.end_of_input()) {
+        co_return fail(Code::kUnavailable, "the peer closed in the middle of a body", "closed");
+      }
+      if (direct || size == 0) {
+        co_return size;
+      }
+    }
+    // No more input than fits the buffer: what comes out is never longer than what goes in.
+    const auto step = parser_.feed(input().substr(0, buffer.size()));
+    if (!step) {
+      co_return refuse(step.error());
+    }
+    begin_ += step->consumed;
+    if (!step->body.empty()) {
+      std::memcpy(buffer.data(), step->body.data(), step->body.size());
+      co_return step->body.size();
+    }
+  }
+  co_return 0;
+}
+
+Task<bool> Http1Wire::discard_body(std::size_t max_bytes) {
+  char scrap[4096];
+  std::size_t dropped = 0;
+  while (dropped <= max_bytes) {
+    CO_TRY(const auto got, co_await read_body(scrap));
+    if (got == 0) {
+      co_return true;
+    }
+    dropped += got;
+  }
+  co_return false;
+}
+
+Task<> Http1Wire::write(std::string_view first, std::string_view second) {
+  while (!first.empty() || !second.empty()) {
+    CO_TRY_DO(co_await take_turns());
+    const auto head = first.substr(0, kPieceBytes);
+    first.remove_prefix(head.size());
+    const auto tail = first.empty() ? second.substr(0, kPieceBytes - head.size())
+                                    : std::string_view{};
+    second.remove_prefix(tail.size());
+    CO_TRY_DO(co_await before(options_.stall_timeout, stream_.write(head, tail)));
+    if (options_.sent_bytes != nullptr) {
+      options_.sent_bytes->add(head.size() + tail.size());
+    }
+  }
+  co_return ok();
+}
+
+}  // namespace atl::http

@@ -1,0 +1,71 @@
+// The thin shell around the HTTP/1 parser: one stream, one small input buffer, one parser.
+//
+// Used by both sides. The buffer holds what was read but not yet consumed (part of a head, the
+// next pipelined message); large bodies are read straight into their reader's buffer. So the
+// memory of a connection does not depend on what it carries. Every read and write of a message
+// has a deadline (stall_timeout; zero means none), and a wire that never has to wait yields to
+// its neighbours on the loop now and then. One reader and one writer at a time.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/metrics.h"
+#include "http/h1_parser.h"
+#include "io/stream.h"
+
+namespace atl::http {
+
+class Http1Wire {
+ public:
+  static constexpr std::size_t kInputBytes = 16 * 1024;
+  // A slow peer must take (or send) one piece of this size within the stall timeout.
+  static constexpr std::size_t kPieceBytes = 256 * 1024;
+
+  struct Options {
+    Role role = Role::kRequest;  // of what is read
+    HeadLimits limits;
+    Duration stall_timeout{};
+    Counter* received_bytes = nullptr;
+    Counter* sent_bytes = nullptr;
+  };
+
+  Http1Wire(io::Stream& stream, Options options);
+
+  // Reads some bytes into the empty buffer; 0 when the peer has finished. No deadline of its own.
+  Task<std::size_t> fill();
+  // True with a head; false when the peer finished before the first byte. No deadline of its own.
+  Task<bool> read_head();
+  // The next bytes of the body, 0 at its end.
+  Task<std::size_t> read_body(std::span<char> buffer);
+  // Reads and drops the rest of the body; false when it is longer than `max_bytes`.
+  Task<bool> discard_body(std::size_t max_bytes);
+  Task<> write(std::string_view first, std::string_view second = {});
+
+  Http1Parser& parser() { return parser_; }
+  bool has_input() const { return begin_ < end_; }
+  // Set when the peer broke the rules; the connection must end.
+  const std::optional<Refusal>& refusal() const { return refusal_; }
+
+ private:
+  std::string_view input() const { return {buffer_->data() + begin_, end_ - begin_}; }
+  Task<std::size_t> read_directly(std::span<char> buffer);
+  Task<std::size_t> read_stream(std::span<char> buffer);
+  std::unexpected<Error> refuse(Refusal refusal);
+  // Every so often lets the other tasks of the loop run.
+  Task<> take_turns();
+
+  io::Stream& stream_;
+  Options options_;
+  Http1Parser parser_;
+  std::optional<Refusal> refusal_;
+  std::unique_ptr<std::array<char, kInputBytes>> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  unsigned operations_ = 0;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,109 @@
+// Accepting, the cap on connections, and draining. A full server stops accepting: clients wait in
+// the kernel's backlog instead of being turned away.
+#include "http/server.h"
+
+#include <unordered_set>
+
+#include "base/log.h"
+#include "http/server_connection.h"
+
+namespace atl::http {
+
+using namespace std::chrono_literals;
+
+struct Server::Impl {
+  Impl(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits, Metrics& metrics)
+      : core(reactor, std::move(handler), limits, metrics),
+        listener(std::make_unique<io::Listener>(reactor, std::move(listening))),
+        port(listener->port()) {
+    core.metrics.connections_max.set(static_cast<std::int64_t>(limits.connections));
+  }
+
+  Task<> run();
+  Task<> accept_connections(Scope& scope);
+  Task<> serve(std::unique_ptr<io::FdStream> stream);
+  void drain();
+
+  ServerCore core;
+  std::unique_ptr<io::Listener> listener;
+  std::uint16_t port;
+  CancelState* accepting = nullptr;
+  Event slot_free;
+  std::unordered_set<ServerConnection*> connections;
+};
+
+Task<> Server::Impl::run() {
+  TaskContext& outer = co_await current_context();
+  Scope scope{outer};
+  if (!core.draining) {
+    CancelState cancel{outer.cancel};
+    TaskContext inner{outer.loop, &cancel};
+    accepting = &cancel;
+    (void)co_await accept_connections(scope).under(inner);  // ends only by cancellation
+    accepting = nullptr;
+  }
+  const bool cancelled = outer.cancel->cancelled();
+  listener.reset();  // from now on clients are refused by the kernel
+  CO_TRY_DO(co_await scope.join());
+  if (cancelled) {
+    co_return fail(Code::kCancelled, "cancelled");
+  }
+  co_return ok();
+}
+
+Task<> Server::Impl::accept_connections(Scope& scope) {
+  for (;;) {
+    if (scope.running() >= core.limits.connections) {
+      slot_free.clear();
+      CO_TRY_DO(co_await slot_free.wait());
+      continue;
+    }
+    auto stream = co_await listener->accept();
+    if (stream) {
+      scope.spawn("http connection", serve(*std::move(stream)));
+      continue;
+    }
+    if (stream.error().code == Code::kCancelled) {
+      co_return fail(std::move(stream).error());
+    }
+    // Out of descriptors, most likely. Nothing tells when one is free again, so look later.
+    LOG_WARN("cannot accept connections", {"error", stream.error()});
+    CO_TRY_DO(co_await sleep_for(100ms));
+  }
+}
+
+Task<> Server::Impl::serve(std::unique_ptr<io::FdStream> stream) {
+  ServerConnection connection{core, std::move(stream)};
+  connections.insert(&connection);
+  core.metrics.connections.add();
+  core.metrics.connections_open.add(1);
+  const auto served = co_await connection.serve();
+  if (!served) {
+    LOG_DEBUG("connection ended", {"error", served.error()});
+  }
+  core.metrics.connections_open.add(-1);
+  connections.erase(&connection);
+  slot_free.set();
+  co_return ok();
+}
+
+void Server::Impl::drain() {
+  core.draining = true;
+  if (accepting != nullptr) {
+    accepting->cancel();
+  }
+  for (ServerConnection* connection : connections) {
+    connection->close_if_idle();
+  }
+}
+
+Server::Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits,
+               Metrics& metrics)
+    : impl_(std::make_unique<Impl>(reactor, std::move(listening), std::move(handler), limits,
+                                   metrics)) {}
+Server::~Server() = default;
+Task<> Server::run() { return impl_->run(); }
+void Server::drain() { impl_->drain(); }
+std::uint16_t Server::port() const { return impl_->port; }
+
+}  // namespace atl::http

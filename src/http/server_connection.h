@@ -1,0 +1,44 @@
+// One client connection of the server: requests in order, one at a time, until it ends.
+//
+// Pipelined requests wait in the wire's buffer (and then in the kernel) while one is served, so a
+// client cannot make the server hold more than one request. The connection ends after a refusal,
+// an aborted response, a timeout, `connection: close`, or when the server drains.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "http/h1_wire.h"
+#include "http/server_core.h"
+#include "http/server_exchange.h"
+
+namespace atl::http {
+
+class ServerConnection {
+ public:
+  ServerConnection(ServerCore& core, std::unique_ptr<io::FdStream> stream);
+  Task<> serve();
+  // Ends the wait for a next request, if that is what the connection is doing.
+  void close_if_idle();
+
+ private:
+  // False when no request came: closed, timed out, refused (and answered).
+  Task<bool> next_request(bool first);
+  Task<bool> wait_for_bytes(Duration timeout);
+  // True when the connection can carry another request.
+  Task<bool> serve_request();
+  Task<> answer_failure(ServerExchange& exchange, const Result<>& handled);
+  Task<> refuse(Refusal refusal);
+  // Lets a client that is still sending read our last answer before the kernel resets it.
+  Task<> linger();
+  Task<> discard_input();
+  void reset_on_close();
+
+  ServerCore& core_;
+  std::unique_ptr<io::FdStream> stream_;
+  Http1Wire wire_;
+  std::string peer_;
+  CancelState* idle_ = nullptr;
+};
+
+}  // namespace atl::http

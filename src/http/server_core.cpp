@@ -1,0 +1,44 @@
+#include "http/server_core.h"
+
+#include "base/strings.h"
+
+namespace atl::http {
+namespace {
+
+Counter& responses(Metrics& metrics, char digit) {
+  return metrics.counter("atoll_http_responses_total", "Responses by class of status",
+                         concat("class=\"", digit, "xx\""));
+}
+
+}  // namespace
+
+ServerMetrics::ServerMetrics(Metrics& metrics)
+    : connections_open(metrics.gauge("atoll_http_connections_open", "Open client connections")),
+      connections_max(metrics.gauge("atoll_http_connections_max", "Limit of client connections")),
+      connections(metrics.counter("atoll_http_connections_total", "Connections accepted")),
+      refusals(metrics.counter("atoll_http_refusals_total", "Requests the HTTP gate refused")),
+      received_bytes(metrics.counter("atoll_http_received_bytes_total", "Bytes from clients")),
+      sent_bytes(metrics.counter("atoll_http_sent_bytes_total", "Bytes to clients")),
+      responses_by_class{&responses(metrics, '2'), &responses(metrics, '3'),
+                         &responses(metrics, '4'), &responses(metrics, '5')} {}
+
+void ServerMetrics::count_response(int status) {
+  CHECK(status >= 200 && status <= 599);
+  responses_by_class[static_cast<std::size_t>(status / 100 - 2)]->add();
+}
+
+const std::string& ServerCore::date_line() {
+  const std::time_t now = std::time(nullptr);
+  if (now != date_seconds_) {
+    date_seconds_ = now;
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    char text[64];
+    // The C locale's English names are what the RFC asks for; the daemon never calls setlocale.
+    date_line_ = {text, std::strftime(text, sizeof text, "date: %a, %d %b %Y %H:%M:%S GMT\r\n",
+                                      &parts)};
+  }
+  return date_line_;
+}
+
+}  // namespace atl::http

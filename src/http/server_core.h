@@ -1,0 +1,44 @@
+// What all connections of one server share. Loop thread only.
+#pragma once
+
+#include <array>
+#include <ctime>
+#include <string>
+
+#include "http/server.h"
+
+namespace atl::http {
+
+struct ServerMetrics {
+  explicit ServerMetrics(Metrics& metrics);
+  void count_response(int status);
+
+  Gauge& connections_open;
+  Gauge& connections_max;
+  Counter& connections;
+  Counter& refusals;
+  Counter& received_bytes;
+  Counter& sent_bytes;
+  std::array<Counter*, 4> responses_by_class;  // 2xx to 5xx
+};
+
+struct ServerCore {
+  io::Reactor& reactor;
+  Handler handler;
+  ServerLimits limits;
+  ServerMetrics metrics;
+  bool draining = false;
+
+  // "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", formatted once per second.
+  const std::string& date_line();
+
+ private:
+  std::time_t date_seconds_ = 0;
+  std::string date_line_;
+
+ public:
+  ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m)
+      : reactor(r), handler(std::move(h)), limits(l), metrics(m) {}
+};
+
+}  // namespace atl::http

@@ -1,0 +1,47 @@
+// A server on loopback for tests: runs a task beside it, then drains it.
+#pragma once
+
+#include "http/client.h"
+#include "http/server.h"
+
+namespace atl::http {
+
+class TestServer {
+ public:
+  explicit TestServer(Handler handler, ServerLimits limits = {})
+      : server_(reactor_, *io::Listener::bind_tcp("127.0.0.1", 0), std::move(handler), limits,
+                metrics_) {}
+
+  io::Reactor& reactor() { return reactor_; }
+  Metrics& metrics() { return metrics_; }
+  Server& server() { return server_; }
+  Url url() const { return {.host = "127.0.0.1", .port = server_.port(), .base_path = {}}; }
+  std::int64_t connections_open() {
+    return metrics_.gauge("atoll_http_connections_open", "").value();
+  }
+  std::uint64_t connections_seen() {
+    return metrics_.counter("atoll_http_connections_total", "").value();
+  }
+
+  template <class T>
+  Result<T> run(Task<T> task) {
+    return reactor_.run_until_complete(beside(server_, std::move(task)));
+  }
+
+ private:
+  template <class T>
+  static Task<T> beside(Server& server, Task<T> task) {
+    Scope scope{co_await current_context()};
+    scope.spawn("server", server.run());
+    auto result = co_await with_deadline(std::chrono::seconds{60}, std::move(task));
+    server.drain();
+    (void)co_await scope.join();
+    co_return std::move(result);
+  }
+
+  io::Reactor reactor_;
+  Metrics metrics_;
+  Server server_;
+};
+
+}  // namespace atl::http
