@@ -138,8 +138,9 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   TRY(const std::string stat, read_file_at(proc.get(), "stat"));
   TRY(const std::uint64_t start_time, parse_start_time(stat));
   TRY_DO(write_id_maps(proc.get(), spec.uid_base));
-  // From outside, because only here the floor below which the cell cannot go moves too.
-  TRY_DO(write_existing_at(proc.get(), "oom_score_adj", kOomScore));
+  // From outside, because only here the floor below which the cell cannot go moves too. Lowering
+  // may be refused; then the cell has inherited a higher score, which is just as good.
+  (void)write_existing_at(proc.get(), "oom_score_adj", kOomScore);
   const rlimit files{kOpenFiles, kOpenFiles};
   (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);  // needs CAP_SYS_RESOURCE to raise
 

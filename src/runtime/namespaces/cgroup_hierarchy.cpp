@@ -82,7 +82,15 @@ Result<CgroupHierarchy> open_version2(const CgroupMount& mount, const std::strin
   return hierarchy;
 }
 
+// Set once and then left alone: cells of an earlier process may be running under it.
 Result<> deny_devices(const CgroupHierarchy& hierarchy) {
+  TRY(const std::string list, read_file_at(hierarchy.directory.get(), "devices.list"));
+  const bool everything = list.starts_with("a *:*");
+  const bool complete = std::ranges::all_of(
+      kAllowedDevices, [&](std::string_view device) { return list.contains(device); });
+  if (!everything && complete) {
+    return {};
+  }
   TRY_DO(write_existing_at(hierarchy.directory.get(), "devices.deny", "a"));
   for (const std::string_view device : kAllowedDevices) {
     TRY_DO(write_existing_at(hierarchy.directory.get(), "devices.allow", device));
@@ -107,7 +115,11 @@ Result<CgroupHierarchy> open_version1(const CgroupMount& mount, const std::strin
     TRY_DO(inherit_cpuset(hierarchy));
   }
   if (hierarchy.does(Duty::kDevices)) {
-    TRY_DO(deny_devices(hierarchy));
+    // The other duties must not be lost with this one, which is only a second fence.
+    if (const auto denied = deny_devices(hierarchy); !denied) {
+      LOG_WARN("devices cannot be denied by cgroup", {"error", denied.error()});
+      hierarchy.duties &= ~bit(Duty::kDevices);
+    }
   }
   return hierarchy;
 }

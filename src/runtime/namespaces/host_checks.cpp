@@ -162,8 +162,8 @@ HostCheck check_open_files() {
 }
 
 HostCheck check_proc() {
-  const auto mounts = read_file("/proc/self/mountinfo", 16U << 20);
-  for (const std::string_view line : split(mounts.value_or(""), '\n')) {
+  const std::string mounts = read_file("/proc/self/mountinfo", 16U << 20).value_or("");
+  for (const std::string_view line : split(mounts, '\n')) {
     const auto fields = split(line, ' ');
     // systemd mounts binfmt_misc on a directory that exists for it; that hides nothing.
     if (fields.size() > 4 && fields[4].starts_with("/proc/") &&

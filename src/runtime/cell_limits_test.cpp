@@ -1,0 +1,150 @@
+// Limits are kept, seen and changed; freezing stops a cell.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/strings.h"
+#include "runtime/cell_fixture.h"
+#include "runtime/namespaces/cgroup_hierarchy.h"
+#include "runtime/test_guest.h"
+
+namespace atl::runtime::testing {
+namespace {
+
+using namespaces::CgroupMount;
+
+// Touches memory until something stops it.
+PROBE(eat_memory) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int i = 0; i < 1024; ++i) {
+      void* block = ::mmap(nullptr, 1U << 20, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      if (block == MAP_FAILED) {
+        ::_exit(1);
+      }
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? concat("signal ", WTERMSIG(status))
+                             : concat("exit ", WEXITSTATUS(status));
+}
+
+PROBE(stay_forks) {
+  int made = 0;
+  while (made < 1000) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close_range(3, ~0U, 0);  // or the test would wait for their end
+      ::pause();
+      ::_exit(0);
+    }
+    if (child < 0) {
+      break;
+    }
+    ++made;
+  }
+  return std::to_string(made);
+}
+
+std::string read_control(const std::string& instance, const std::string& id,
+                         const std::vector<std::string>& names) {
+  const auto mounts = namespaces::find_cgroup_mounts();
+  for (const CgroupMount& mount : mounts.value_or(std::vector<CgroupMount>{})) {
+    for (const std::string& name : names) {
+      const auto text = read_file(concat(mount.path, "/atoll-", instance, "/cell-", id, "/", name));
+      if (text) {
+        return std::string{trim(*text)};
+      }
+    }
+  }
+  return "missing";
+}
+
+using LimitsTest = CellFixture;
+
+TEST_F(LimitsTest, MemoryLimitKillsTheGlutton) {
+  if (!runtime().capabilities().memory_limit) {
+    GTEST_SKIP() << "no memory controller";
+  }
+  ASSERT_TRUE(create("one", {.memory_bytes = 64U << 20}));
+  EXPECT_EQ(ask("one", "eat_memory"), "signal 9");
+  EXPECT_EQ(ask("one", "ping"), "pong 1");
+  const auto usage = runtime().usage("one");
+  ASSERT_TRUE(usage) << usage.error().message;
+  EXPECT_GT(usage->memory_bytes, 0U);
+  EXPECT_LT(usage->memory_bytes, 64U << 20);
+  EXPECT_GT(usage->cpu_nanoseconds, 0U);
+}
+
+TEST_F(LimitsTest, ProcessLimitStopsForks) {
+  if (!runtime().capabilities().process_limit) {
+    GTEST_SKIP() << "no pids controller";
+  }
+  ASSERT_TRUE(create("one", {.process_count = 20}));
+  const auto made = parse_u64(ask("one", "stay_forks"));
+  ASSERT_TRUE(made);
+  EXPECT_LT(*made, 20U);
+  EXPECT_GE(*made, 15U);
+  const auto usage = runtime().usage("one");
+  ASSERT_TRUE(usage);
+  EXPECT_LE(usage->process_count, 20U);
+  EXPECT_GE(usage->process_count, *made);
+}
+
+TEST_F(LimitsTest, LimitsAreWrittenAndChanged) {
+  if (!runtime().capabilities().cpu_limit || !runtime().capabilities().memory_limit) {
+    GTEST_SKIP() << "no cpu or memory controller";
+  }
+  ASSERT_TRUE(create("one", {.memory_bytes = 64U << 20, .cpu_millis = 500}));
+  const auto quota = [&] {
+    return read_control(instance(), "one", {"cpu.cfs_quota_us", "cpu.max"});
+  };
+  const auto memory = [&] {
+    return read_control(instance(), "one", {"memory.limit_in_bytes", "memory.max"});
+  };
+  EXPECT_TRUE(quota().starts_with("50000")) << quota();
+  EXPECT_EQ(memory(), std::to_string(64U << 20));
+  ASSERT_TRUE(runtime().set_limits("one", {.memory_bytes = 128U << 20, .cpu_millis = 1500}));
+  EXPECT_TRUE(quota().starts_with("150000")) << quota();
+  EXPECT_EQ(memory(), std::to_string(128U << 20));
+  ASSERT_TRUE(runtime().set_limits("one", {.memory_bytes = 32U << 20}));
+  EXPECT_TRUE(quota() == "-1" || quota().starts_with("max")) << quota();
+  EXPECT_EQ(memory(), std::to_string(32U << 20));
+}
+
+TEST_F(LimitsTest, AFrozenCellIsSilentUntilItThaws) {
+  if (!runtime().capabilities().freeze) {
+    GTEST_SKIP() << "no freezer";
+  }
+  const auto cell = create("one");
+  ASSERT_TRUE(cell);
+  ASSERT_TRUE(runtime().freeze("one"));
+  const auto before = runtime().usage("one");
+  std::string reply;
+  std::thread asking{[&] { reply = ask("one", "ping"); }};
+  const auto after = runtime().usage("one");
+  EXPECT_EQ(before->cpu_nanoseconds, after->cpu_nanoseconds);
+  EXPECT_TRUE(runtime().thaw("one"));
+  asking.join();
+  EXPECT_EQ(reply, "pong 1");
+  ASSERT_TRUE(runtime().freeze("one"));
+  destroy(cell->record);  // a frozen cell can be destroyed
+}
+
+// A restarted node must not disturb the devices of cells that run.
+TEST_F(LimitsTest, ReopeningKeepsDevicesUsable) {
+  ASSERT_TRUE(create("one"));
+  EXPECT_EQ(ask("one", "open_write /dev/null"), "ok");
+  reopen();
+  EXPECT_EQ(ask("one", "open_write /dev/null"), "ok");
+  EXPECT_EQ(ask("one", "open /dev/urandom"), "ok");
+}
+
+}  // namespace
+}  // namespace atl::runtime::testing
