@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "runtime/namespaces/cell_init.h"
 #include "runtime/namespaces/cell_step.h"
@@ -75,8 +76,13 @@ class Child {
   Child(int pid, Fd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
   ~Child() {
     if (pidfd_) {
-      (void)kill_process(pidfd_.get());
-      (void)wait_until_dead(pidfd_.get());
+      auto ended = kill_process(pidfd_.get());
+      if (ended) {
+        ended = wait_until_dead(pidfd_.get());
+      }
+      if (!ended) {
+        LOG_ERROR("a half-made cell does not end", {"pid", pid_}, {"error", ended.error()});
+      }
     }
   }
   Child(const Child&) = delete;
@@ -140,7 +146,7 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   TRY_DO(write_id_maps(proc.get(), spec.uid_base));
   // From outside, because only here the floor below which the cell cannot go moves too. Lowering
   // may be refused; then the cell has inherited a higher score, which is just as good.
-  (void)write_existing_at(proc.get(), "oom_score_adj", kOomScore);
+  [[maybe_unused]] const auto scored = write_existing_at(proc.get(), "oom_score_adj", kOomScore);
   const rlimit files{kOpenFiles, kOpenFiles};
   (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);  // needs CAP_SYS_RESOURCE to raise
 
@@ -149,6 +155,7 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
     return fail_errno("opening the cell's user namespace");
   }
   std::vector<Fd> mounts;
+  mounts.reserve(spec.lower_dirs.size() + 2);
   for (const std::string& directory : spec.lower_dirs) {
     TRY(Fd mount, make_layer_mount(directory, {user_namespace.get(), true}));
     mounts.push_back(std::move(mount));
@@ -208,6 +215,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   const sock_fprog filter{static_cast<unsigned short>(blueprint.seccomp_filter.size()),
                           const_cast<sock_filter*>(blueprint.seccomp_filter.data())};
   std::vector<int> cgroup_fds;
+  cgroup_fds.reserve(places.tasks.size());
   for (const Fd& tasks : places.tasks) {
     cgroup_fds.push_back(tasks.get());
   }

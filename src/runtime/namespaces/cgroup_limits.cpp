@@ -55,8 +55,10 @@ Result<> write_cpu(const LimitTarget& target, std::uint32_t millis) {
     return write_existing_at(target.cell_fd, "cpu.max",
                              concat(number_or(quota, "max"), " ", kCpuPeriodMicroseconds));
   }
-  TRY_DO(write_existing_at(target.cell_fd, "cpu.cfs_period_us",
-                           std::to_string(kCpuPeriodMicroseconds)));
+  if (!target.fresh) {  // it is born with this period
+    TRY_DO(write_existing_at(target.cell_fd, "cpu.cfs_period_us",
+                             std::to_string(kCpuPeriodMicroseconds)));
+  }
   return write_existing_at(target.cell_fd, "cpu.cfs_quota_us", number_or(quota, "-1"));
 }
 
@@ -184,7 +186,8 @@ Result<> write_frozen(const CgroupHierarchy& hierarchy, int cell_fd, bool frozen
   }
   auto stopped = hierarchy.version2 ? wait_frozen_version2(cell_fd) : wait_frozen_version1(cell_fd);
   if (!stopped) {
-    (void)write_frozen(hierarchy, cell_fd, false);  // half frozen is worse than not frozen
+    // Half frozen is worse than not frozen; the first error is the one to tell.
+    [[maybe_unused]] const auto thawed = write_frozen(hierarchy, cell_fd, false);
   }
   return stopped;
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "runtime/namespaces/cell_plan.h"
 #include "runtime/namespaces/cgroup_limits.h"
@@ -159,7 +160,7 @@ Result<CgroupPlaces> CgroupTree::create(const std::string& id, const Limits& lim
     if (!made) {
       // An existing first directory belongs to a living cell of that id: not ours to remove.
       if (!first || made.error().code != Code::kAlreadyExists) {
-        (void)remove(id);
+        remove_or_log(id);
       }
       return fail(std::move(made).error());
     }
@@ -181,6 +182,12 @@ Result<> CgroupTree::remove(const std::string& id) const {
     }
   }
   return outcome;
+}
+
+void CgroupTree::remove_or_log(const std::string& id) const {
+  if (const auto removed = remove(id); !removed) {
+    LOG_ERROR("a cgroup is left behind", {"cell", id}, {"error", removed.error()});
+  }
 }
 
 Result<> CgroupTree::set_limits(const std::string& id, const Limits& limits) const {
@@ -218,7 +225,8 @@ Result<> CgroupTree::thaw(const std::string& id) const {
 void CgroupTree::let_killed_die(const std::string& id) const {
   const CgroupHierarchy* hierarchy = find(Duty::kFreeze);
   if (hierarchy != nullptr && !hierarchy->version2) {
-    (void)thaw(id);  // without a cgroup there is nothing frozen
+    // Fails when the cgroup is gone, and then nothing is frozen.
+    [[maybe_unused]] const auto thawed = thaw(id);
   }
 }
 

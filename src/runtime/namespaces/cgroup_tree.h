@@ -32,6 +32,8 @@ class CgroupTree {
   Result<CgroupPlaces> create(const std::string& id, const Limits& limits) const;
   // Removes the cell's cgroups, waiting a moment for the kernel to let go of them.
   Result<> remove(const std::string& id) const;
+  // For error paths, where another error is already on its way up.
+  void remove_or_log(const std::string& id) const;
   Result<> set_limits(const std::string& id, const Limits& limits) const;
   Result<Usage> usage(const std::string& id) const;
   // Returns when every process of the cell has stopped.

@@ -141,7 +141,7 @@ class NamespacesRuntime final : public Runtime {
     TRY(const CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
     auto cell = spawn_cell(blueprint_, places, spec);
     if (!cell) {
-      (void)cgroups_.remove(spec.id);
+      cgroups_.remove_or_log(spec.id);
     }
     return cell;
   }

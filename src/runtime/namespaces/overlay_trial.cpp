@@ -91,7 +91,7 @@ Result<> give_mounts(const TemporaryDirectory& directory, int pid, int channel) 
 Result<> wait_for_trial(int pidfd) {
   pollfd waiting{pidfd, POLLIN, 0};
   if (::poll(&waiting, 1, kTrialTimeoutMs) <= 0) {
-    (void)kill_process(pidfd);
+    TRY_DO(kill_process(pidfd));
   }
   siginfo_t info{};
   if (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | __WALL) != 0) {
