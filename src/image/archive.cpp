@@ -46,12 +46,16 @@ Result<> unpack(const std::string& archive, const std::string& directory,
       !std::filesystem::is_empty(directory, error)) {
     return fail(Code::kFailedPrecondition, concat(directory, " is not an empty directory"));
   }
-  progress("unpacking", -1);
+  if (progress) {
+    progress("unpacking", -1);
+  }
   TRY_DO(run_tool({.argv = {"tar", "--extract", concat("--file=", archive),
                             "--use-compress-program=zstd", "--numeric-owner", "--same-owner",
                             "--preserve-permissions", "--acls", "--xattrs", "--xattrs-include=*",
                             "--delay-directory-restore", concat("--directory=", directory)}}));
-  progress("unpacking", 1);
+  if (progress) {
+    progress("unpacking", 1);
+  }
   return {};
 }
 

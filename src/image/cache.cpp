@@ -158,7 +158,8 @@ Result<std::string> find_cached(const BuiltinTemplate& builtin, const std::strin
 }
 
 Result<std::string> build(const BuiltinTemplate& builtin, const std::string& cache_dir,
-                          const Progress& progress) {
+                          const Progress& wanted_progress) {
+  const Progress progress = wanted_progress ? wanted_progress : [](std::string_view, double) {};
   TRY(const Recipe recipe, find_recipe(builtin.name));
   if (builtin.version != recipe_version(recipe)) {
     return fail(Code::kFailedPrecondition,

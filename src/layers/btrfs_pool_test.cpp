@@ -88,7 +88,7 @@ TEST_F(BtrfsPoolTest, LimitCanBeRaisedAndLifted) {
 
 TEST_F(BtrfsPoolTest, LimitSurvivesReopening) {
   const std::string path = *pool_->create_upper("sb", 8 * kMebibyte) + "/upper";
-  reopen();
+  ASSERT_NO_FATAL_FAILURE(reopen());
   EXPECT_EQ(pool_->upper_usage("sb")->limit_bytes, 8 * kMebibyte);
   EXPECT_EQ(fill_file(path + "/a", 16 * kMebibyte), EDQUOT);
 }
@@ -169,6 +169,19 @@ TEST_F(BtrfsPoolTest, QuotasOfTheHostAreNotTurnedOn) {
   EXPECT_TRUE(mounted->close());
 }
 
+// Ends and reaps a process however the test ends.
+struct Ending {
+  pid_t pid = -1;
+  ~Ending() { now(); }
+  void now() {
+    if (pid > 0) {
+      ::kill(pid, SIGKILL);
+      EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
+      pid = -1;
+    }
+  }
+};
+
 // The node is killed; a sandbox it made lives on in a mount namespace that holds the pool. The next
 // node must find the same loop device: a second one over the same file would destroy the pool.
 TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
@@ -186,12 +199,13 @@ TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
       if (auto opened = open_pool(options())) {
         const auto upper = (*opened)->create_upper("survivor", 0);
         write_text(*upper + "/upper/note", "written before the kill");
-        sandbox = ::fork();
-        if (sandbox == 0) {
-          ::close_range(0, ~0U, 0);  // what exec does to a real sandbox
-          ::pause();
+        if (::fork() == 0) {
+          // What exec does to a real sandbox: it keeps nothing but what it was given.
+          ::dup2(ends[1], 0);
+          ::close_range(1, ~0U, 0);
+          sandbox = ::getpid();
+          (void)!::write(0, &sandbox, sizeof sandbox);
         }
-        (void)!::write(ends[1], &sandbox, sizeof sandbox);
         ::pause();
       }
     }
@@ -202,18 +216,17 @@ TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
   EXPECT_EQ(::read(ends[0], &sandbox, sizeof sandbox), static_cast<ssize_t>(sizeof sandbox));
   ::close(ends[0]);
   ::close(ends[1]);
-  ::kill(node, SIGKILL);
-  ASSERT_EQ(::waitpid(node, nullptr, 0), node);
+  Ending{.pid = node}.now();
   ASSERT_GT(sandbox, 0);
+  Ending sandbox_ending{.pid = sandbox};
   EXPECT_EQ(loop_devices_of(directory_), 1) << "the sandbox holds it";
 
-  open();
+  ASSERT_NO_FATAL_FAILURE(open());
   EXPECT_EQ(loop_devices_of(directory_), 1) << "used again, not attached twice";
   EXPECT_EQ(read_text(pool_->upper_path("survivor") + "/upper/note"), "written before the kill");
   ASSERT_TRUE(pool_->create_upper("next", 0));
 
-  ::kill(sandbox, SIGKILL);
-  ASSERT_EQ(::waitpid(sandbox, nullptr, 0), sandbox);
+  sandbox_ending.now();
   const auto closed = pool_->close();
   ASSERT_TRUE(closed) << closed.error().message;
   EXPECT_EQ(loop_devices_of(directory_), 0);

@@ -18,6 +18,9 @@ inline constexpr std::size_t kMaxWalkDepth = 64;
 inline constexpr unsigned kMaxLoopAttempts = 64;
 inline constexpr unsigned kDetachWaitMs = 5000;
 inline constexpr unsigned kDetachNapMs = 5;
+// A killed process's lock can outlive it in a child that has not reached its exec yet.
+inline constexpr unsigned kLockWaitMs = 1000;
+inline constexpr unsigned kLockNapMs = 10;
 // Of a tool's complaint, what goes into the message.
 inline constexpr std::size_t kMaxComplaintBytes = 2048;
 inline constexpr std::size_t kMaxListedNames = 1U << 20;

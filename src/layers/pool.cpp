@@ -19,6 +19,7 @@
 #include "layers/btrfs_volumes.h"
 #include "layers/directory.h"
 #include "layers/directory_pool.h"
+#include "layers/limits.h"
 #include "layers/loop_pool.h"
 #include "layers/plain_volumes.h"
 #include "layers/room.h"
@@ -32,11 +33,14 @@ Result<Fd> lock_pool(int pool_fd, const std::string& path) {
   if (!fd) {
     return fail_errno(concat("opening the lock of ", path));
   }
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) {
+  for (unsigned waited_ms = 0; ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; waited_ms += kLockNapMs) {
+    if (errno != EWOULDBLOCK) {
+      return fail_errno(concat("locking ", path));
+    }
+    if (waited_ms >= kLockWaitMs) {
       return fail(Code::kFailedPrecondition, concat(path, " is in use by another process"));
     }
-    return fail_errno(concat("locking ", path));
+    ::usleep(kLockNapMs * 1000);  // flock has no deadline of its own
   }
   return fd;
 }

@@ -94,7 +94,7 @@ TEST_P(PoolTest, LayerAppearsWhole) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Code::kAlreadyExists);
   EXPECT_EQ(read_text(pool_->layer_path("base-1") + "/file"), "hello");
-  reopen();
+  ASSERT_NO_FATAL_FAILURE(reopen());
   EXPECT_EQ(read_text(pool_->layer_path("base-1") + "/file"), "hello");
 }
 
@@ -122,13 +122,13 @@ TEST_P(PoolTest, FailedFillLeavesNothing) {
 }
 
 TEST_P(PoolTest, KilledFillIsCollected) {
-  run_and_kill([](Pool& pool, const auto& wait) {
+  ASSERT_NO_FATAL_FAILURE(run_and_kill([](Pool& pool, const auto& wait) {
     (void)pool.add_layer("victim", [&](const std::string& directory) -> Result<> {
       write_text(directory + "/half", "x");
       wait();
       return {};
     });
-  });
+  }));
   EXPECT_FALSE(pool_->has_layer("victim"));
   EXPECT_TRUE(pool_->list_layers()->empty());
   const auto done = pool_->collect();
@@ -139,11 +139,11 @@ TEST_P(PoolTest, KilledFillIsCollected) {
 }
 
 TEST_P(PoolTest, KilledProcessLosesNothingItHadMade) {
-  run_and_kill([](Pool& pool, const auto& wait) {
+  ASSERT_NO_FATAL_FAILURE(run_and_kill([](Pool& pool, const auto& wait) {
     const auto upper = pool.create_upper("alive", 0);
     write_text(*upper + "/upper/note", "still here");
     wait();
-  });
+  }));
   ASSERT_TRUE(pool_->has_upper("alive"));
   EXPECT_EQ(read_text(pool_->upper_path("alive") + "/upper/note"), "still here");
   ASSERT_TRUE(pool_->close());

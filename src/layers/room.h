@@ -54,6 +54,7 @@ class Pool {
   virtual Result<std::vector<std::string>> list_layers() = 0;
 
   // Uppers. `create_upper` gives a directory that holds empty "upper" and "work" (0755, root).
+  // A limit is at least 1 MiB or 0 for none; writing beyond it fails with EDQUOT (see README).
   virtual Result<std::string> create_upper(const std::string& id, std::uint64_t limit_bytes) = 0;
   virtual bool has_upper(const std::string& id) = 0;
   virtual std::string upper_path(const std::string& id) = 0;
