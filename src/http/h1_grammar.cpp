@@ -51,20 +51,20 @@ class Collector final : public beast::http::basic_parser<IsRequest> {
 };
 
 // "... HTTP/d.d": a version, though not one of ours.
-bool ends_with_version(std::string_view start_line) {
+bool ends_with_other_version(std::string_view start_line) {
   if (start_line.size() < 9) {
     return false;
   }
   const auto version = start_line.substr(start_line.size() - 9);
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   return version.starts_with(" HTTP/") && digit(version[6]) && version[7] == '.' &&
-         digit(version[8]);
+         digit(version[8]) && version != " HTTP/1.0" && version != " HTTP/1.1";
 }
 
 Refusal refusal_of(const ErrorCode& code, std::string_view text) {
   using Problem = beast::http::error;
   if (code == Problem::bad_version) {
-    return ends_with_version(text.substr(0, text.find('\r')))
+    return ends_with_other_version(text.substr(0, text.find('\r')))
                ? Refusal{505, "the HTTP version is not supported"}
                : Refusal{400, "the start line has no HTTP version"};
   }

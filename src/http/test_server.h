@@ -1,4 +1,5 @@
-// A server on loopback for tests: runs a task beside it, then drains it.
+// A server on loopback for tests, a client that speaks raw bytes to it, and a server that speaks
+// raw bytes to our client.
 #pragma once
 
 #include "http/client.h"
@@ -23,6 +24,8 @@ class TestServer {
     return metrics_.counter("atoll_http_connections_total", "").value();
   }
 
+  // Runs `task` beside the server, then drains it. The deadline only keeps a hung test from
+  // hanging the suite.
   template <class T>
   Result<T> run(Task<T> task) {
     return reactor_.run_until_complete(beside(server_, std::move(task)));
@@ -33,7 +36,7 @@ class TestServer {
   static Task<T> beside(Server& server, Task<T> task) {
     Scope scope{co_await current_context()};
     scope.spawn("server", server.run());
-    auto result = co_await with_deadline(std::chrono::seconds{60}, std::move(task));
+    auto result = co_await with_deadline(std::chrono::seconds{100}, std::move(task));
     server.drain();
     (void)co_await scope.join();
     co_return std::move(result);
@@ -43,5 +46,13 @@ class TestServer {
   Metrics metrics_;
   Server server_;
 };
+
+Task<std::unique_ptr<io::FdStream>> connect_raw(TestServer& server);
+// Reads until the peer closes; a reset counts as an end too.
+Task<std::string> read_to_end(io::Stream& stream);
+// Reads until `mark` has been seen.
+Task<std::string> read_until(io::Stream& stream, std::string mark);
+// Sends bytes on a connection of their own and reads until the server closes it.
+Task<std::string> exchange_raw(TestServer& server, std::string bytes);
 
 }  // namespace atl::http
