@@ -252,7 +252,7 @@ TEST_F(RuntimeTest, ACreateCutShortIsCleanedUp) {
   for (int round = 0; round < 40; ++round) {
     const pid_t creator = ::fork();
     if (creator == 0) {
-      (void)runtime().create(spec);
+      [[maybe_unused]] const auto cell = runtime().create(spec);
       ::_exit(0);
     }
     std::this_thread::sleep_for(std::chrono::microseconds{round * 100});
