@@ -246,7 +246,7 @@ TEST_F(AgentStream, ControlCharactersAndEndOfInputWorkOnATerminal) {
   const auto result = follow(client);
   EXPECT_NE(result.terminal.find("after\r\n"), std::string::npos) << result.terminal;
 
-  SpawnRequest sleeper = shell("echo up; sleep 1000", "s");
+  SpawnRequest sleeper = shell("echo up; exec sleep 1000", "s");
   sleeper.pty.emplace();
   TestClient second = spawn(sleeper);
   ASSERT_EQ(second.receive()->kind, Kind::kStarted);

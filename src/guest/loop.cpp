@@ -25,9 +25,13 @@ Result<> Loop::run_once() {
     return fail_errno("waiting for events");
   }
   for (int i = 0; i < count; ++i) {
-    const auto found = watches_.find(events[static_cast<std::size_t>(i)].data.u64);
+    // Copied: the kernel's struct is packed, so its members are not aligned.
+    const epoll_event event = events[static_cast<std::size_t>(i)];
+    const std::uint64_t token = event.data.u64;
+    const std::uint32_t happened = event.events;
+    const auto found = watches_.find(token);
     if (found != watches_.end() && !found->second->paused_) {
-      found->second->handler_(events[static_cast<std::size_t>(i)].events);
+      found->second->handler_(happened);
     }
   }
   return {};

@@ -13,8 +13,8 @@ constexpr int kListenerFd = 3;
 // Idle sandboxes are many: give memory back early, keep one arena.
 void make_heap_small() {
   ::mallopt(M_ARENA_MAX, 1);
-  ::mallopt(M_MMAP_THRESHOLD, 32 * 1024);
-  ::mallopt(M_TRIM_THRESHOLD, 32 * 1024);
+  ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+  ::mallopt(M_TRIM_THRESHOLD, 64 * 1024);
   ::mallopt(M_TOP_PAD, 0);
 }
 

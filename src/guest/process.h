@@ -62,6 +62,7 @@ class Process {
 
   std::optional<std::int64_t> next_deadline_ms() const;
   ProcessInfo info() const;
+  std::uint64_t output_bytes() const { return journal_.end_offset(); }
   const std::string& id() const { return info_.process_id; }
   pid_t pid() const { return pid_; }
   std::uint64_t serial() const { return serial_; }

@@ -1,5 +1,6 @@
 #include "guest/processes.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -14,6 +15,12 @@
 #include "guest/spawn.h"
 
 namespace atl::guest {
+namespace {
+
+// A journal of more than this is worth giving back to the kernel at once.
+constexpr std::uint64_t kTrimBytes = 4 * kJournalChunkBytes;
+
+}  // namespace
 
 Processes::Processes(Loop& loop, const rlimit& file_limit)
     : loop_(loop),
@@ -163,7 +170,14 @@ void Processes::sweep() {
   }
   dirty_ = false;
   const std::size_t before = processes_.size();
-  std::erase_if(processes_, [](const auto& process) { return process->erasable(); });
+  bool freed_much = false;
+  std::erase_if(processes_, [&freed_much](const auto& process) {
+    freed_much = freed_much || (process->erasable() && process->output_bytes() > kTrimBytes);
+    return process->erasable();
+  });
+  if (freed_much) {
+    ::malloc_trim(0);  // chunks come from the heap, for speed, and leave holes in it
+  }
   std::erase_if(orphans_, [](const OrphanPipe& orphan) { return orphan.ended; });
   if (processes_.size() != before) {
     on_deadline_changed();
