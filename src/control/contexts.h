@@ -1,0 +1,98 @@
+// Commands in sandboxes: started, listed, waited for, fed and ended.
+//
+// A context is a process that the guest keeps until it is deleted; control remembers nothing about
+// it, so nothing is lost when this process restarts. Its id is the guest's process id
+// (ctx-<8 hex>). The guest keeps the newest output of a context (guest::kDefaultJournalBytes); an
+// answer that waits for the end captures up to kMaxCaptureBytes per stream. Loop thread only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/capture.h"
+#include "control/guest_client.h"
+#include "control/sandboxes.h"
+
+namespace atl::control {
+
+inline constexpr const char* kDefaultDirectory = "/workspace";
+inline constexpr const char* kDefaultUser = "user";
+
+// Which sandbox of which team.
+struct SandboxRef {
+  std::string team_id;
+  std::string sandbox_id;
+};
+
+struct ContextRequest {
+  std::vector<std::string> command;
+  std::string cwd = kDefaultDirectory;
+  std::string user = kDefaultUser;
+  StringMap env;  // over the sandbox's
+  std::optional<guest::PtySize> pty;
+  std::optional<std::string> input;  // written to standard input
+  bool keep_input_open = false;      // otherwise the input ends after that
+  std::uint64_t timeout_ms = 0;
+};
+
+struct CapturedOutput {
+  std::string standard_output;
+  std::string standard_error;
+  std::string combined;  // in the order it was written; of a terminal, all of it
+  bool truncated = false;
+};
+
+struct Context {
+  guest::ProcessInfo process;
+  std::optional<CapturedOutput> output;
+};
+
+// "TERM", "sigterm" or "15" -> 15.
+Result<std::uint32_t> parse_signal(std::string_view text);
+
+class Contexts {
+ public:
+  Contexts(io::Reactor& reactor, Sandboxes& sandboxes, const WallClock& clock)
+      : reactor_(reactor), sandboxes_(sandboxes), clock_(clock) {}
+
+  // Owns what goes on after an answer (feeding input); until cancelled. REQUIRES: before create().
+  Task<> run();
+
+  // Starts the command and returns. Its process outlives every connection.
+  Task<Context> create(SandboxRef sandbox, ContextRequest request);
+  // Starts the command and waits for its end. When cancelled, the command goes on.
+  Task<Context> create_and_wait(SandboxRef sandbox, ContextRequest request);
+  Task<std::vector<Context>> list(SandboxRef sandbox);
+  Task<Context> get(SandboxRef sandbox, std::string id);  // with the output so far
+  Task<> remove(SandboxRef sandbox, std::string id);      // TERM, five seconds, KILL
+  Task<> signal(SandboxRef sandbox, std::string id, std::uint32_t number);
+  Task<> input(SandboxRef sandbox, std::string id, std::string bytes, bool end);
+  Task<> resize(SandboxRef sandbox, std::string id, guest::PtySize size);
+  // The output from an offset on, then live, then the exit.
+  Task<std::unique_ptr<ProcessStream>> follow(SandboxRef sandbox, std::string id,
+                                              std::uint64_t from_offset);
+  // For file operations.
+  Task<GuestClient> guest(SandboxRef sandbox);
+
+ private:
+  struct Started {
+    Context context;
+    std::unique_ptr<ProcessStream> stream;
+  };
+  Task<Started> start(SandboxRef sandbox, const ContextRequest& request);
+  Task<guest::ProcessInfo> find_process(GuestClient client, std::string id);
+  Task<guest::ProcessInfo> find_running(GuestClient client, std::string id);
+  Task<CapturedOutput> collect_until(ProcessStream& stream, std::uint64_t end_offset,
+                                     guest::ProcessInfo& process);
+  Task<> feed_in_background(std::unique_ptr<ProcessStream> stream, std::string bytes, bool end);
+
+  io::Reactor& reactor_;
+  Sandboxes& sandboxes_;
+  const WallClock& clock_;
+  CaptureBudget budget_;
+  Scope* background_ = nullptr;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,157 @@
+#include "control/guest_channel.h"
+
+#include <cstring>
+
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+constexpr std::size_t kFirstBufferBytes = 68 * 1024;  // one piece of output or file with its header
+
+Error describe_loss(Error error) {
+  if (error.code == Code::kCancelled) {
+    return error;
+  }
+  if (error.code == Code::kDeadlineExceeded) {
+    return Error{Code::kDeadlineExceeded, "the sandbox's agent did not answer in time",
+                 "guest_timeout"};
+  }
+  return Error{Code::kUnavailable,
+               concat("the connection to the sandbox's agent was lost: ", error.message),
+               "guest_lost"};
+}
+
+}  // namespace
+
+std::unexpected<Error> guest_broke_protocol(std::string_view how) {
+  return fail(Code::kDataLoss, concat("the sandbox's agent sent an invalid answer: ", how),
+              "guest_protocol");
+}
+
+Error sanitize_guest_error(Error error) {
+  switch (error.code) {
+    case Code::kCancelled:
+    case Code::kUnauthenticated:
+    case Code::kUnimplemented:
+      error.code = Code::kUnknown;
+      break;
+    default:
+      break;
+  }
+  return error;
+}
+
+Task<std::unique_ptr<GuestChannel>> GuestChannel::open(io::Reactor& reactor,
+                                                       std::string socket_path) {
+  auto stream = co_await with_deadline(kGuestConnectTimeout,
+                                       io::connect_unix(reactor, std::move(socket_path)));
+  if (!stream) {
+    co_return fail(describe_loss(std::move(stream).error()));
+  }
+  co_return std::make_unique<GuestChannel>(std::unique_ptr<io::Stream>{*std::move(stream)});
+}
+
+Task<> GuestChannel::send(guest::Kind kind, std::string payload) {
+  co_return co_await send_bytes(kind, payload);
+}
+
+Task<> GuestChannel::send_bytes(guest::Kind kind, std::string_view bytes) {
+  if (bytes.size() > guest::kMaxPayloadBytes) {
+    co_return fail(Code::kInvalidArgument,
+                   concat("the request takes ", bytes.size(), " bytes, at most ",
+                          guest::kMaxPayloadBytes, " are possible"),
+                   "request_too_large");
+  }
+  const auto size = static_cast<std::uint32_t>(bytes.size());
+  const char header[guest::kFrameHeaderBytes] = {
+      static_cast<char>(size), static_cast<char>(size >> 8), static_cast<char>(size >> 16),
+      static_cast<char>(size >> 24), static_cast<char>(kind)};
+  auto sent = co_await with_deadline(
+      kGuestStallTimeout, stream_->write(std::string_view{header, sizeof header}, bytes));
+  if (!sent) {
+    co_return fail(describe_loss(std::move(sent).error()));
+  }
+  co_return ok();
+}
+
+// Reads until `bytes` are pending. Keeps what is pending at the front when it must move it.
+Task<> GuestChannel::fill_to(std::size_t bytes) {
+  if (begin_ + bytes > buffer_.size()) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, available());
+    end_ -= begin_;
+    begin_ = 0;
+    if (buffer_.size() < bytes) {
+      buffer_.resize(std::max(bytes, kFirstBufferBytes));
+    }
+  }
+  while (available() < bytes) {
+    CO_TRY(const auto got,
+           co_await stream_->read(std::span{buffer_}.subspan(end_)));
+    if (got == 0) {
+      co_return fail(Code::kUnavailable, "it closed the connection in the middle", "closed");
+    }
+    end_ += got;
+  }
+  co_return ok();
+}
+
+bool GuestChannel::ready() const {
+  if (available() < guest::kFrameHeaderBytes) {
+    return false;
+  }
+  const auto header = guest::decode_header(pending().substr(0, guest::kFrameHeaderBytes));
+  return !header || available() >= guest::kFrameHeaderBytes + header->payload_bytes;
+}
+
+Task<Frame> GuestChannel::receive(Duration timeout) {
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    Result<> first;
+    if (timeout == Duration::zero()) {
+      first = co_await fill_to(1);
+    } else {
+      first = co_await with_deadline(timeout, fill_to(1));
+    }
+    if (!first) {
+      co_return fail(describe_loss(std::move(first).error()));
+    }
+  }
+  if (available() < guest::kFrameHeaderBytes) {
+    auto filled = co_await with_deadline(kGuestStallTimeout, fill_to(guest::kFrameHeaderBytes));
+    if (!filled) {
+      co_return fail(describe_loss(std::move(filled).error()));
+    }
+  }
+  const auto header = guest::decode_header(pending().substr(0, guest::kFrameHeaderBytes));
+  if (!header) {
+    co_return guest_broke_protocol(header.error().message);
+  }
+  const std::size_t frame_bytes = guest::kFrameHeaderBytes + header->payload_bytes;
+  if (available() < frame_bytes) {
+    auto filled = co_await with_deadline(kGuestStallTimeout, fill_to(frame_bytes));
+    if (!filled) {
+      co_return fail(describe_loss(std::move(filled).error()));
+    }
+  }
+  const auto payload = pending().substr(guest::kFrameHeaderBytes, header->payload_bytes);
+  begin_ += frame_bytes;
+  if (header->kind == guest::Kind::kError) {
+    co_return fail(sanitize_guest_error(guest::decode_error(payload)));
+  }
+  co_return Frame{header->kind, payload};
+}
+
+Task<std::string_view> GuestChannel::expect(guest::Kind kind, Duration timeout) {
+  CO_TRY(const Frame frame, co_await receive(timeout));
+  if (frame.kind != kind) {
+    co_return guest_broke_protocol(concat("kind ", static_cast<unsigned>(frame.kind),
+                                          " where kind ", static_cast<unsigned>(kind),
+                                          " was expected"));
+  }
+  co_return frame.payload;
+}
+
+}  // namespace atl::control

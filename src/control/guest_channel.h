@@ -1,0 +1,59 @@
+// One connection to a guest: frames in, frames out, nothing trusted.
+//
+// The guest may be under the control of whoever runs code in the sandbox. A frame that is too
+// large, cut short, malformed or not the one expected ends the operation with an Error; a guest
+// that stops talking runs into a deadline. Nothing it sends makes us allocate more than one frame.
+// The payload of a received frame borrows from the channel's buffer until the next receive().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/task.h"
+#include "guest/wire.h"
+#include "io/stream.h"
+
+namespace atl::control {
+
+struct Frame {
+  guest::Kind kind = guest::Kind::kError;
+  std::string_view payload;
+};
+
+class GuestChannel {
+ public:
+  explicit GuestChannel(std::unique_ptr<io::Stream> stream) : stream_(std::move(stream)) {}
+  static Task<std::unique_ptr<GuestChannel>> open(io::Reactor& reactor, std::string socket_path);
+
+  // Fails when the guest does not take the bytes in time.
+  Task<> send(guest::Kind kind, std::string payload);
+  // Sends without copying; the bytes must stay valid until it returns.
+  Task<> send_bytes(guest::Kind kind, std::string_view bytes);
+
+  // The next frame, whose first byte must come within `timeout` (zero: whenever it comes). A
+  // kError frame becomes the Error it carries.
+  Task<Frame> receive(Duration timeout);
+  // A frame that must be of this kind.
+  Task<std::string_view> expect(guest::Kind kind, Duration timeout);
+  // A whole frame is there already: receive() will not wait.
+  bool ready() const;
+
+ private:
+  Task<> fill_to(std::size_t bytes);
+  std::size_t available() const { return end_ - begin_; }
+  std::string_view pending() const { return std::string_view{buffer_}.substr(begin_, available()); }
+
+  std::unique_ptr<io::Stream> stream_;
+  std::string buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+// The error for an answer that breaks the protocol.
+std::unexpected<Error> guest_broke_protocol(std::string_view how);
+// What a guest claims went wrong, without a code that would speak for us: a sandbox must not be
+// able to make us say "unauthenticated". (The decoder has already bounded and cleaned the text.)
+Error sanitize_guest_error(Error error);
+
+}  // namespace atl::control

@@ -1,0 +1,97 @@
+// Typed operations on one guest, each on a connection of its own.
+//
+// A GuestClient is a value: a reactor and a socket path. Streams (a process, a file) hold their
+// connection open and end it when destroyed. Loop thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/guest_channel.h"
+
+namespace atl::control {
+
+// A process that is connected: its output arrives as events, its end as the last one.
+class ProcessStream {
+ public:
+  using Event = std::variant<guest::Output, guest::ExitStatus>;
+
+  ProcessStream(std::unique_ptr<GuestChannel> channel, std::uint32_t pid)
+      : channel_(std::move(channel)), pid_(pid) {}
+
+  std::uint32_t pid() const { return pid_; }
+  // Waits as long as the process is silent. Output borrows until the next call. Nothing may be
+  // asked for after the exit.
+  Task<Event> next();
+  bool ready() const { return channel_->ready(); }
+  // May run while next() waits.
+  Task<> send_input(std::string_view bytes);
+  Task<> end_input();
+  Task<> resize(guest::PtySize size);
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+  std::uint32_t pid_;
+};
+
+class FileReader {
+ public:
+  FileReader(std::unique_ptr<GuestChannel> channel, guest::FileInfo info)
+      : channel_(std::move(channel)), info_(std::move(info)) {}
+
+  const guest::FileInfo& info() const { return info_; }
+  // The next bytes, valid until the next call; empty at the end.
+  Task<std::string_view> next();
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+  guest::FileInfo info_;
+};
+
+// Replaces a file when finish() succeeds; destroyed earlier, the old file stays.
+class FileWriter {
+ public:
+  explicit FileWriter(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+
+  Task<> write(std::string_view bytes);
+  Task<guest::FileInfo> finish();
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+};
+
+class GuestClient {
+ public:
+  GuestClient(io::Reactor& reactor, std::string socket_path)
+      : reactor_(&reactor), socket_path_(std::move(socket_path)) {}
+
+  Task<guest::Pong> ping() const;
+
+  Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
+  Task<std::unique_ptr<ProcessStream>> attach(guest::AttachRequest request) const;
+  Task<std::vector<guest::ProcessInfo>> list_processes() const;
+  Task<> signal_process(guest::SignalProcessRequest request) const;
+  Task<> remove_process(std::string process_id) const;
+
+  Task<guest::FileInfo> stat(guest::PathRequest request) const;
+  Task<std::vector<guest::FileInfo>> list_directory(guest::PathRequest request) const;
+  Task<std::unique_ptr<FileReader>> read_file(guest::ReadFileRequest request) const;
+  Task<std::unique_ptr<FileWriter>> write_file(guest::WriteFileRequest request) const;
+  Task<> make_directory(guest::MakeDirectoryRequest request) const;
+  Task<> move(guest::MoveRequest request) const;
+  Task<> remove(guest::RemoveRequest request) const;
+  Task<> change_mode(guest::ChangeModeRequest request) const;
+
+ private:
+  Task<std::unique_ptr<GuestChannel>> start(guest::Kind kind, std::string payload) const;
+  Task<std::vector<guest::ProcessInfo>> collect_processes() const;
+  Task<std::vector<guest::FileInfo>> collect_files(guest::PathRequest request) const;
+  Task<> call(guest::Kind kind, std::string payload, Duration timeout) const;
+
+  io::Reactor* reactor_;
+  std::string socket_path_;
+};
+
+}  // namespace atl::control

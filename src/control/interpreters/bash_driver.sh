@@ -1,0 +1,24 @@
+# Atoll's shell driver: runs inside the sandbox, talks over descriptor 3.
+#
+# In: lines "exec ID BASE64(CODE)". Out: JSON lines. The code is evaluated in this very shell, so
+# variables, functions, options and the working directory stay. SIGINT ends the running command.
+__atoll_run() {
+  # The code must not read the channel, and what it starts must not inherit it.
+  eval "$1" 3>&- 4>&- </dev/null
+}
+trap : INT
+printf '{"op":"ready","language":"bash","version":"%s"}\n' "$BASH_VERSION" >&3
+while IFS=' ' read -r -u 3 __atoll_verb __atoll_id __atoll_body; do
+  [ "$__atoll_verb" = exec ] || continue
+  __atoll_code=$(printf %s "$__atoll_body" | base64 -d 3>&-; printf x)
+  __atoll_interrupted=
+  trap '__atoll_interrupted=1' INT
+  __atoll_run "${__atoll_code%x}"
+  __atoll_status=$?
+  trap : INT
+  if [ -n "$__atoll_interrupted" ]; then __atoll_word=interrupted
+  elif [ "$__atoll_status" -eq 0 ]; then __atoll_word=ok
+  else __atoll_word=error; fi
+  printf '{"op":"done","id":"%s","status":"%s","exit_code":%d}\n' \
+    "$__atoll_id" "$__atoll_word" "$__atoll_status" >&3
+done

@@ -1,0 +1,291 @@
+# Atoll's Python interpreter driver: runs inside the sandbox, talks over descriptor 3.
+#
+# In:  lines "exec ID BASE64(CODE)". Out: one JSON object a line: ready, display, result, error,
+# done. Code runs in one persistent namespace in this process; its stdout and stderr are the
+# process's own, so output of subprocesses and of C libraries is captured too. SIGINT interrupts the
+# running code and nothing else. IPython's machinery is used when the image has it.
+import base64
+import json
+import os
+import signal
+import sys
+import traceback
+
+CHANNEL = 3
+SPARE_FIRST = 900  # copies of 0, 1, 2 in case the code closes them
+
+
+class Channel:
+    def __init__(self):
+        os.set_inheritable(CHANNEL, False)
+        self.reader = os.fdopen(CHANNEL, "rb", buffering=0, closefd=False)
+        self.pending = b""
+
+    def send(self, **message):
+        data = json.dumps(message, default=str).encode("utf-8", "replace") + b"\n"
+        view = memoryview(data)
+        while view:
+            view = view[os.write(CHANNEL, view):]
+
+    def lines(self):
+        while True:
+            while b"\n" not in self.pending:
+                try:
+                    chunk = os.read(CHANNEL, 65536)
+                except KeyboardInterrupt:
+                    continue
+                if not chunk:
+                    return
+                self.pending += chunk
+            line, self.pending = self.pending.split(b"\n", 1)
+            yield line
+
+
+channel = Channel()
+current_id = None
+
+# What a value can look like, richest first; a value's own _repr_*_ methods decide.
+MIME_METHODS = {
+    "text/html": "_repr_html_",
+    "text/markdown": "_repr_markdown_",
+    "image/svg+xml": "_repr_svg_",
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "application/pdf": "_repr_pdf_",
+    "text/latex": "_repr_latex_",
+    "application/json": "_repr_json_",
+    "application/javascript": "_repr_javascript_",
+}
+
+
+def encode(mime, value):
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if mime == "application/json" or isinstance(value, str):
+        return value
+    return str(value)
+
+
+def plain_bundle(value):
+    bundle = {}
+    try:
+        bundle["text/plain"] = repr(value)
+    except Exception as error:
+        bundle["text/plain"] = f"<repr failed: {error!r}>"
+    if not isinstance(value, type):
+        for mime, method in MIME_METHODS.items():
+            show = getattr(value, method, None)
+            if not callable(show):
+                continue
+            try:
+                shown = show()
+            except Exception:
+                continue
+            if isinstance(shown, tuple):
+                shown = shown[0]
+            if shown is not None:
+                bundle[mime] = encode(mime, shown)
+    figure = figure_png(value)
+    if figure:
+        bundle.setdefault("image/png", figure)
+    return bundle
+
+
+def figure_png(value):
+    if type(value).__module__.split(".")[0] != "matplotlib" or not hasattr(value, "savefig"):
+        return None
+    import io
+    buffer = io.BytesIO()
+    value.savefig(buffer, format="png", bbox_inches="tight")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def display(*values):
+    for value in values:
+        flush()
+        channel.send(op="display", id=current_id, data=make_bundle(value))
+
+
+def show_figures():
+    """Shows and closes the figures the code left open, as a notebook does."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in pyplot.get_fignums():
+        display(pyplot.figure(number))
+    pyplot.close("all")
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def repair_streams():
+    """Brings back descriptors 0 to 2 and the stream objects when the code has closed them."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.dup2(SPARE_FIRST + fd, fd)
+    if getattr(sys.stdout, "closed", True):
+        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    if getattr(sys.stderr, "closed", True):
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+
+
+class PlainInterpreter:
+    """Python alone: the last expression is the value, top-level await works."""
+
+    def __init__(self):
+        import types
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        self.namespace = module.__dict__
+        self.namespace["__builtins__"] = __builtins__
+        self.namespace["display"] = display
+        self.loop = None
+        self.count = 0
+
+    bundle = staticmethod(plain_bundle)
+
+    def run(self, code):
+        import ast
+        import linecache
+        self.count += 1
+        name = f"<input {self.count}>"
+        # So that tracebacks show the source line.
+        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        tree = ast.parse(code, name)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        if tree.body:
+            self.evaluate(compile(tree, name, "exec", flags))
+        if last is None:
+            return None
+        value = self.evaluate(compile(ast.Expression(last.value), name, "eval", flags))
+        if value is not None:
+            self.namespace["_"] = value
+        return value
+
+    def evaluate(self, compiled):
+        import inspect
+        result = eval(compiled, self.namespace)
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            import asyncio
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                asyncio.set_event_loop(self.loop)
+            result = self.loop.run_until_complete(result)
+        return result
+
+    def describe(self, kind, error, trace):
+        # Without the driver's own frames.
+        while trace and not trace.tb_frame.f_code.co_filename.startswith("<input "):
+            trace = trace.tb_next
+        return traceback.format_exception(kind, error, trace)
+
+
+class RichInterpreter:
+    """IPython's machinery: magics, its formatters, its tracebacks."""
+
+    def __init__(self):
+        from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
+        config = Config()
+        config.HistoryManager.enabled = False
+        config.InteractiveShell.colors = "NoColor"
+        config.InteractiveShell.ast_node_interactivity = "last_expr"
+        self.shell = InteractiveShell.instance(config=config)
+        self.shell.displayhook.__class__.__call__ = lambda hook, result=None: None
+        self.shell.user_ns["display"] = display
+        self.shell.showtraceback = lambda *args, **kwargs: None
+        self.shell.showsyntaxerror = lambda *args, **kwargs: None
+        if "matplotlib" not in sys.modules:
+            os.environ.setdefault("MPLBACKEND", "agg")
+
+    def bundle(self, value):
+        data, _ = self.shell.display_formatter.format(value)
+        bundle = {mime: encode(mime, shown) for mime, shown in data.items()}
+        figure = figure_png(value)
+        if figure:
+            bundle.setdefault("image/png", figure)
+        return bundle
+
+    def run(self, code):
+        result = self.shell.run_cell(code, store_history=True)
+        failure = result.error_before_exec or result.error_in_exec
+        if failure is not None:
+            raise failure
+        return result.result
+
+    def describe(self, kind, error, trace):
+        text = self.shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=1)
+        return [line + "\n" for line in text]
+
+
+def make_interpreter():
+    try:
+        return RichInterpreter()
+    except ImportError:
+        return PlainInterpreter()
+
+
+def execute(interpreter, identifier, code):
+    global current_id
+    current_id = identifier
+    status = "ok"
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            value = interpreter.run(code)
+            show_figures()
+            if value is not None:
+                channel.send(op="result", id=identifier, data=make_bundle(value))
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except BaseException as error:
+        kind = type(error)
+        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        try:
+            lines = interpreter.describe(kind, error, error.__traceback__)
+        except BaseException:
+            lines = traceback.format_exception_only(kind, error)
+        try:
+            value = str(error)
+        except BaseException:
+            value = "<the exception cannot be shown>"
+        channel.send(op="error", id=identifier, name=kind.__name__, value=value,
+                     traceback="".join(lines))
+    flush()
+    repair_streams()
+    current_id = None
+    channel.send(op="done", id=identifier, status=status)
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for fd in (0, 1, 2):
+        os.dup2(fd, SPARE_FIRST + fd, inheritable=False)
+    # A forked child that goes on running this loop would answer for its parent.
+    os.register_at_fork(after_in_child=lambda: os.close(CHANNEL))
+    sys.argv = [""]
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    os.environ.setdefault("MPLBACKEND", "agg")
+    repair_streams()
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)
+    interpreter = make_interpreter()
+    global make_bundle
+    make_bundle = interpreter.bundle
+    channel.send(op="ready", language="python", version=sys.version.split()[0])
+    for line in channel.lines():
+        verb, identifier, body = line.decode().split(" ", 2)
+        if verb == "exec":
+            execute(interpreter, identifier, base64.b64decode(body).decode("utf-8", "replace"))
+
+
+main()

@@ -1,0 +1,157 @@
+// The life of every sandbox.
+//
+//   claim      row `starting` -> cell made -> row `running`
+//   delete     row `terminating` (durable) -> cell destroyed -> row gone
+//   cell died  generation + 1 -> new cell on the same filesystem; too often -> `failed`
+//   expiry     ttl and hard_ttl both delete, to the second (until pausing exists, ttl cannot pause)
+//
+// Rows are the truth and cells follow them. After a crash at any point reconcile() makes them agree:
+// a `running` row has a cell, a `starting` or `terminating` row is removed with its cell, a cell
+// without a row is destroyed. So an acknowledged sandbox is never lost and none runs unaccounted.
+// All rows are also held in memory, because this process is their only writer.
+//
+// One operation at a time per sandbox. A transition, once begun, is not cancelled with its caller;
+// deadlines bound it. Loop thread only.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/scope.h"
+#include "control/resources.h"
+#include "control/store_access.h"
+#include "control/templates.h"
+#include "node/client.h"
+
+namespace atl::control {
+
+using Sandbox = store::Sandbox;
+using SandboxStatus = store::SandboxStatus;
+using store::parse_status;
+using store::status_name;
+using store::StringMap;
+
+struct SandboxesOptions {
+  std::size_t max_sandboxes = 1000;
+  ResourcePolicy resources;
+};
+
+struct ClaimRequest {
+  std::string team_id = store::kDefaultTeam;
+  std::string template_name;  // or alias
+  StringMap env;
+  ResourceRequest resources;
+  std::int64_t ttl_seconds = 0;
+  std::int64_t hard_ttl_seconds = 0;
+  bool auto_resume = true;
+  StringMap labels;
+};
+
+struct ListRequest {
+  std::string team_id = store::kDefaultTeam;
+  std::optional<SandboxStatus> status;
+  std::optional<std::string> template_name;
+  std::size_t limit = 50;
+  std::size_t offset = 0;
+};
+struct ListAnswer {
+  std::vector<Sandbox> sandboxes;  // newest first
+  bool has_more = false;
+};
+
+// Where a guest can be reached, and what its processes get.
+struct RunningSandbox {
+  std::string id;
+  std::string guest_socket;
+  StringMap env;
+};
+
+// Names and sizes of an environment are in bounds; `field` is named in the message.
+Result<> validate_env(const StringMap& env, std::string_view field);
+
+class Sandboxes {
+ public:
+  Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock, Metrics& metrics,
+            SandboxesOptions options);
+  ~Sandboxes();
+  Sandboxes(const Sandboxes&) = delete;
+  Sandboxes& operator=(const Sandboxes&) = delete;
+
+  // Reads the rows and repairs what an earlier process left. REQUIRES: before anything else.
+  Task<> start();
+  // Watches the node and the clock until cancelled; survives losing the node.
+  Task<> run();
+
+  // A claim would be accepted.
+  bool ready() const { return ready_ && !templates_.all().empty(); }
+  const Templates& templates() const { return templates_; }
+
+  Task<Sandbox> claim(ClaimRequest request);
+  Task<> remove(std::string team_id, std::string id);
+  // kNotFound also for a sandbox of another team.
+  Result<Sandbox> get(std::string_view team_id, std::string_view id) const;
+  ListAnswer list(const ListRequest& request) const;
+  // Waits while the sandbox is being restarted.
+  Task<RunningSandbox> running(std::string team_id, std::string id);
+  // Rows and cells are made to agree. run() calls it when it must; tests call it too.
+  Task<> reconcile();
+
+ private:
+  struct Entry;
+  class Hold;
+  struct Report;
+  using EntryPointer = std::shared_ptr<Entry>;  // shared by the table and operations that wait
+
+  Task<Sandbox> claim_now(ClaimRequest request);
+  Result<EntryPointer> make_entry(const ClaimRequest& request);
+  Task<> start_claimed(EntryPointer entry);
+  Task<> remove_now(std::string team_id, std::string id);
+  Result<EntryPointer> find(std::string_view team_id, std::string_view id) const;
+  Task<Hold> hold(EntryPointer entry);
+  Task<> change(Entry& entry, store::Transition transition, store::Durability durability);
+  Task<> finish_deletion(EntryPointer entry);
+  void forget(Entry& entry);
+  void note_deadline(const Sandbox& row);
+  static Sandbox view(const Entry& entry);
+
+  Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
+  Task<> destroy_orphans(const std::vector<node::CellInfo>& cells, Report& report);
+  Task<> restart(EntryPointer entry);
+  Task<> mark_failed(Entry& entry, std::string why);
+  Task<> on_cell_died(std::string id);
+  Task<> restart_until_decided(EntryPointer entry);
+
+  Task<> keep_node_session();
+  Task<> read_node_events(Scope& scope, Event& lost);
+  Task<> expire_due(Scope& scope);
+  Task<> expire_one(std::string id);
+  Task<> retry_deletions();
+
+  StoreAccess store_;
+  node::Node& node_;
+  const WallClock& clock_;
+  const SandboxesOptions options_;
+  Templates templates_;
+  bool ready_ = false;
+  std::map<std::string, EntryPointer, std::less<>> entries_;
+  std::set<std::pair<UnixMillis, std::string>> deadlines_;
+  Event deadlines_changed_;
+  Event deletion_pending_;
+
+  Gauge& count_;
+  Counter& claims_;
+  Counter& failed_claims_;
+  Counter& removals_;
+  Counter& restarts_;
+  Counter& failures_;
+  Histogram& claim_seconds_;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,212 @@
+// Making rows and cells agree, and bringing dead cells back.
+//
+// A restart first raises the generation of the row, which stays `running`: a crash in the middle
+// leaves a `running` row without a cell, which is what reconcile() repairs.
+#include <map>
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/entry.h"
+#include "control/limits.h"
+#include "control/sandboxes.h"
+
+namespace atl::control {
+namespace {
+
+// The node was not there or did not answer: nothing is known about the cell.
+bool undecided(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kCancelled;
+}
+
+}  // namespace
+
+struct Sandboxes::Report {
+  std::size_t adopted = 0;
+  std::size_t restarted = 0;
+  std::size_t failed = 0;
+  std::size_t removed = 0;
+  std::size_t orphans = 0;
+};
+
+Task<> Sandboxes::reconcile() {
+  CO_TRY(auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
+  CO_TRY_DO(co_await templates_.refresh(store_, std::move(hello.templates), clock_.now()));
+  // Every entry is held before the cells are listed, so no operation runs between the two.
+  std::vector<EntryPointer> entries;
+  for (const auto& [id, entry] : entries_) {
+    entries.push_back(entry);
+  }
+  std::vector<Hold> holds;
+  for (auto& entry : entries) {
+    CO_TRY(auto held, co_await hold(std::move(entry)));
+    holds.push_back(std::move(held));
+  }
+  CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
+  std::map<std::string_view, const node::CellInfo*> cells_by_id;
+  for (const auto& cell : cells) {
+    cells_by_id.emplace(cell.id, &cell);
+  }
+  Report report;
+  for (auto& waiting : holds) {
+    const Hold held{std::move(waiting)};
+    if (!held.entry()->gone) {
+      const auto found = cells_by_id.find(held.entry()->row.id);
+      const auto* cell = found == cells_by_id.end() ? nullptr : found->second;
+      CO_TRY_DO(co_await repair(held.entry(), cell, report));
+    }
+  }
+  CO_TRY_DO(co_await destroy_orphans(cells, report));
+  if (report.restarted + report.failed + report.removed + report.orphans > 0) {
+    LOG_INFO("repaired what was left", {"adopted", report.adopted},
+             {"restarted", report.restarted}, {"failed", report.failed},
+             {"removed", report.removed}, {"orphans_destroyed", report.orphans});
+  } else {
+    LOG_DEBUG("rows and cells agree", {"sandboxes", report.adopted});
+  }
+  co_return ok();
+}
+
+Task<> Sandboxes::destroy_orphans(const std::vector<node::CellInfo>& cells, Report& report) {
+  for (const auto& cell : cells) {
+    // A claim made meanwhile has its entry before it has its cell.
+    if (entries_.contains(cell.id)) {
+      continue;
+    }
+    auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = cell.id}));
+    if (!destroyed && destroyed.error().code != Code::kNotFound) {
+      co_return fail(std::move(destroyed).error().note(concat("destroying ", cell.id)));
+    }
+    ++report.orphans;
+  }
+  co_return ok();
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report& report) {
+  switch (entry->row.status) {
+    case SandboxStatus::kStarting:
+    case SandboxStatus::kTerminating:
+      CO_TRY_DO(co_await finish_deletion(entry));
+      ++report.removed;
+      co_return ok();
+    case SandboxStatus::kRunning: {
+      if (cell != nullptr && cell->running) {
+        entry->guest_socket = cell->guest_socket;
+        ++report.adopted;
+        co_return ok();
+      }
+      auto restarted = co_await restart(entry);
+      if (!restarted && entry->row.status != SandboxStatus::kFailed) {
+        co_return std::move(restarted);
+      }
+      ++(restarted ? report.restarted : report.failed);
+      co_return ok();
+    }
+    case SandboxStatus::kPaused:
+    case SandboxStatus::kFailed:
+      if (cell != nullptr && cell->running) {
+        node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
+        CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request))));
+      }
+      co_return ok();
+  }
+  co_return ok();
+}
+
+// A new cell on the old filesystem. REQUIRES: the entry is held and its row is `running`. When it
+// fails for good, the row is `failed`; when the node did not answer, the row stays `running`.
+Task<> Sandboxes::restart(EntryPointer entry) {
+  struct Flag {
+    bool& flag;
+    explicit Flag(bool& target) : flag(target) { flag = true; }
+    ~Flag() { flag = false; }
+  } const restarting{entry->restarting};
+  entry->guest_socket.clear();
+  store::Transition next{.status = SandboxStatus::kRunning,
+                         .generation = entry->row.generation + 1};
+  CO_TRY_DO(co_await change(*entry, std::move(next), store::Durability::kQuick));
+  node::DestroyRequest clear{.id = entry->row.id, .keep_upper = true};
+  auto cleared = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(clear)));
+  if (!cleared && cleared.error().code != Code::kNotFound) {
+    co_return fail(std::move(cleared).error().note(concat("clearing ", entry->row.id)));
+  }
+  const auto& limits = entry->row.limits;
+  node::CreateRequest request{.id = entry->row.id,
+                              .hostname = entry->row.id,
+                              .layers = entry->row.layers,
+                              .limits = {limits.memory_bytes, limits.cpu_millis,
+                                         limits.process_count, limits.disk_bytes},
+                              .existing_upper = true};
+  auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
+  if (!cell) {
+    Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));
+    if (!undecided(error)) {
+      CO_TRY_DO(co_await mark_failed(*entry, error.message));
+    }
+    co_return fail(std::move(error));
+  }
+  entry->guest_socket = cell->guest_socket;
+  restarts_.add();
+  LOG_WARN("sandbox started again from its filesystem", {"sandbox", entry->row.id},
+           {"generation", entry->row.generation});
+  co_return ok();
+}
+
+Task<> Sandboxes::mark_failed(Entry& entry, std::string why) {
+  LOG_ERROR("sandbox failed", {"sandbox", entry.row.id}, {"why", why});
+  store::Transition transition{.status = SandboxStatus::kFailed,
+                               .generation = entry.row.generation,
+                               .failure = std::move(why)};
+  CO_TRY_DO(co_await change(entry, std::move(transition), store::Durability::kQuick));
+  failures_.add();
+  entry.guest_socket.clear();
+  co_return ok();
+}
+
+Task<> Sandboxes::on_cell_died(std::string id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) {
+    co_return ok();
+  }
+  const EntryPointer entry = found->second;
+  CO_TRY(const auto held, co_await hold(entry));
+  if (entry->gone || entry->row.status != SandboxStatus::kRunning) {
+    co_return ok();
+  }
+  co_return co_await shielded(restart_until_decided(entry));
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::restart_until_decided(EntryPointer entry) {
+  CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
+  for (const auto& cell : cells) {
+    if (cell.id == entry->row.id && cell.running) {
+      co_return ok();  // the news is old: it runs again already
+    }
+  }
+  Duration pause = kNodeFirstRetry;
+  for (;;) {
+    const UnixMillis now = clock_.now();
+    auto& restarts = entry->restarts;
+    while (!restarts.empty() && restarts.front() <= now - kRestartWindowMs) {
+      restarts.pop_front();
+    }
+    if (restarts.size() >= kMaxRestarts) {
+      co_return co_await mark_failed(
+          *entry, concat("its agent died more than ", kMaxRestarts, " times in a minute"));
+    }
+    restarts.push_back(now);
+    auto restarted = co_await restart(entry);
+    if (restarted || entry->row.status != SandboxStatus::kRunning ||
+        restarted.error().code == Code::kUnavailable) {
+      // When the node is gone, the next session reconciles.
+      co_return std::move(restarted);
+    }
+    CO_TRY_DO(co_await sleep_for(pause));
+    pause = std::min(pause * 2, kNodeLastRetry);
+  }
+}
+
+}  // namespace atl::control
