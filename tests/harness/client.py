@@ -169,12 +169,12 @@ class Sandbox:
         finally:
             connection.close()
 
-    def stream_bytes(self, context_id, stream="stdout"):
+    def stream_bytes(self, context_id, source="stdout"):
         """All bytes of one output stream, and the exit event."""
         output, ending = b"", None
         for event in self.stream(context_id):
             if "data_base64" in event:
-                if event.get("stream", event.get("source")) == stream:
+                if event["source"] == source:
                     output += base64.b64decode(event["data_base64"])
             else:
                 ending = event

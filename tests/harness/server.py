@@ -3,6 +3,7 @@
 Ending is part of every test: `stop` sends SIGTERM and then asks the kernel whether anything of this
 instance is left. When something is, it is cleaned up by its own id and reported as a failure.
 """
+import hashlib
 import os
 import pathlib
 import re
@@ -105,14 +106,15 @@ class Server:
             return ""
 
     def instance(self):
-        return pathlib.Path(self.data_dir, "instance").read_text().strip()
+        """Names the cgroups and the run directory of this installation."""
+        return hashlib.sha256(os.path.realpath(self.data_dir).encode()).hexdigest()[:8]
 
     def stop(self, signal_number=signal.SIGTERM):
         """Ends the server and fails when anything of it is left."""
         if self.process is None:
             return
         self.note_pids()
-        instance = self.instance_or_none()
+        instance = self.instance()
         if self.process.poll() is None:
             self.process.send_signal(signal_number)
         try:
@@ -138,12 +140,6 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
 
-    def instance_or_none(self):
-        try:
-            return self.instance()
-        except OSError:
-            return None
-
     # Traces -------------------------------------------------------------------------------------
     def leftovers(self, instance):
         left = []
@@ -161,11 +157,10 @@ class Server:
                 if kernel.alive(pid)]
         left += [f"mount {line}" for line in kernel.mounts_with(self.data_dir)]
         left += [f"loop device {line}" for line in kernel.loops_with(self.data_dir)]
-        if instance:
-            left += [f"cgroup {path}" for path in kernel.cgroups_named(f"atoll-{instance}")]
-            runtime = f"/run/atoll/{instance}"
-            left += [runtime] if os.path.exists(runtime) else []
-            left += [f"mount {line}" for line in kernel.mounts_with(runtime)]
+        left += [f"cgroup {path}" for path in kernel.cgroups_named(f"atoll-{instance}")]
+        runtime = f"/run/atoll/{instance}"
+        left += [runtime] if os.path.exists(runtime) else []
+        left += [f"mount {line}" for line in kernel.mounts_with(runtime)]
         return left
 
     def clean_up(self, instance):
@@ -177,8 +172,6 @@ class Server:
                 except ProcessLookupError:
                     pass
         self.process.wait()
-        if not instance:
-            return
         groups = kernel.cgroups_named(f"atoll-{instance}")
         for group in groups:
             for top, _, _ in os.walk(group, topdown=False):

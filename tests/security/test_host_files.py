@@ -287,8 +287,9 @@ def test_file_handles_reach_no_inode(attack):
     assert got["opened"] == []
 
 
-def test_file_api_follows_links_inside_only(attack, world):
+def test_file_api_follows_links_inside_only(fresh_attack, world):
     """Every way to name the host's file through the API yields the sandbox's own tree."""
+    attack = fresh_attack()
     sandbox = attack.sandbox
     attack("""
         for name, target in (('direct', CANARY), ('proc', '/proc/1/root' + CANARY),

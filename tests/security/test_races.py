@@ -11,24 +11,37 @@ import pytest
 SECONDS = 4
 
 FLIP = """
-import os, time
-base, canary = '/tmp/race', {canary!r}
-os.makedirs(base + '/real', exist_ok=True)
-open(base + '/real/' + os.path.basename(canary), 'w').write('inside')
-os.chmod(base + '/real/' + os.path.basename(canary), 0o666)
-os.chmod(base, 0o777); os.chmod(base + '/real', 0o777)
-targets = {targets!r}
+import os, shutil, time
+base, name = '/tmp/race', {name!r}
+link, swap, real = base + '/link', base + '/swap', base + '/real'
+
+def clear(path):
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+
+def make_real():
+    os.makedirs(real, exist_ok=True)
+    open(real + '/' + name, 'w').write('inside')
+    for path in (base, real, real + '/' + name):
+        os.chmod(path, 0o777)
+
+make_real()
 end = time.monotonic() + {seconds}
 count = 0
 while time.monotonic() < end:
-    for target in targets:
-        link = base + '/link'
-        os.symlink(target, link)
-        os.rename(link, base + '/swap')
-        os.unlink(base + '/swap')
-        os.rename(base + '/real', base + '/swap')
-        count += 1
-        os.rename(base + '/swap', base + '/real')
+    for target in {targets!r}:
+        try:
+            os.symlink(target, link)
+            os.rename(link, swap)
+            os.unlink(swap)
+            os.rename(real, swap)
+            os.rename(swap, real)
+            count += 1
+        except OSError:   # the API made something of that name in the meantime
+            clear(link)
+            clear(swap)
+            make_real()
 print(count)
 """
 
@@ -36,7 +49,7 @@ print(count)
 def flip_while(attack, world, act):
     """Runs the flipping loop in the sandbox and `act` against the API until it ends."""
     directory = str(pathlib.Path(world.file).parent)
-    program = FLIP.format(canary=world.file, seconds=SECONDS, targets=[
+    program = FLIP.format(name=pathlib.Path(world.file).name, seconds=SECONDS, targets=[
         directory, "/proc/1/root" + directory, "../../../../../.." + directory])
     context = attack.sandbox.start(["python3", "-c", program], user="root",
                                    timeout_ms=SECONDS * 1000 + 20000)
@@ -67,7 +80,8 @@ def racing_path(world):
     return "/tmp/race/swap/" + pathlib.Path(world.file).name
 
 
-def test_racing_reads_never_see_the_host(attack, world, racing_path):
+def test_racing_reads_never_see_the_host(fresh_attack, world, racing_path):
+    attack = fresh_attack()
     answers = {}
 
     def act():
@@ -81,7 +95,8 @@ def test_racing_reads_never_see_the_host(attack, world, racing_path):
     assert sum(answers.values()) > 50
 
 
-def test_racing_writes_never_change_the_host(attack, world, racing_path):
+def test_racing_writes_never_change_the_host(fresh_attack, world, racing_path):
+    attack = fresh_attack()
     def act():
         answer = attack.sandbox.client.call("POST", attack.sandbox.file_path(racing_path, user="root"),
                                             b"inside")
@@ -92,7 +107,8 @@ def test_racing_writes_never_change_the_host(attack, world, racing_path):
     world.check()
 
 
-def test_racing_listings_and_removals_never_touch_the_host(attack, world):
+def test_racing_listings_and_removals_never_touch_the_host(fresh_attack, world):
+    attack = fresh_attack()
     names = {path.name for path in pathlib.Path(world.file).parent.iterdir()} - {
         pathlib.Path(world.file).name}
 
