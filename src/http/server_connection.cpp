@@ -131,6 +131,10 @@ Task<> ServerConnection::refuse(Refusal refusal) {
 Task<bool> ServerConnection::serve_request() {
   ServerExchange exchange{core_, wire_, *stream_, peer_};
   const auto handled = co_await core_.handler(exchange);
+  const TaskContext& here = co_await current_context();
+  if (here.cancel->cancelled()) {
+    co_return fail(Code::kCancelled, "the server stops");
+  }
   if (!exchange.started()) {
     CO_TRY_DO(co_await answer_failure(exchange, handled));
   } else if (!exchange.finished()) {
@@ -159,8 +163,10 @@ Task<> ServerConnection::answer_failure(ServerExchange& exchange, const Result<>
     co_return co_await exchange.respond(error_response(500, "internal", "no answer was made"));
   }
   const Error& error = handled.error();
+  // The one failure that HTTP has a status of its own for.
+  const int status = error.reason == kClientStalled ? 408 : code_http_status(error.code);
   co_return co_await exchange.respond(
-      error_response(code_http_status(error.code), code_name(error.code), error.message));
+      error_response(status, code_name(error.code), error.message));
 }
 
 Task<> ServerConnection::linger() {

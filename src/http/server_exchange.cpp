@@ -62,7 +62,7 @@ Task<std::size_t> ServerExchange::read_body(std::span<char> buffer) {
     keep_alive_ = false;
     if (got.error().code == Code::kDeadlineExceeded) {
       co_return fail(Code::kDeadlineExceeded, "the client stopped sending the request body",
-                     "client_stalled");
+                     std::string{kClientStalled});
     }
   }
   co_return std::move(got);
@@ -116,7 +116,7 @@ Task<> ServerExchange::send(std::string_view first, std::string_view second) {
     keep_alive_ = false;
     if (sent.error().code == Code::kDeadlineExceeded) {
       co_return fail(Code::kDeadlineExceeded, "the client stopped reading the response",
-                     "client_stalled");
+                     std::string{kClientStalled});
     }
     co_return std::move(sent);
   }
