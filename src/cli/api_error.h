@@ -1,0 +1,34 @@
+// From what the API answered to an Error, and from an Error to advice.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/endpoint.h"
+
+namespace atl::cli {
+
+// Reasons of errors that this room makes itself.
+inline constexpr const char* kReasonTransport = "transport";      // no usable answer at all
+inline constexpr const char* kReasonBrokenPipe = "broken_pipe";   // our reader has gone
+inline constexpr const char* kReasonUsage = "usage";              // arguments; hint: --help
+
+// A reason the API gives: the program of run or exec does not exist in the sandbox.
+inline constexpr const char* kReasonCommandNotFound = "command_not_found";
+
+// The code for an HTTP status: base's table read backwards.
+Code code_from_http_status(int status);
+
+// `body` is the answer's text: the envelope {"success":false,"error":{code,message}} or anything
+// else a proxy may say. The envelope's code becomes the reason.
+Error error_from_answer(int status, std::string_view body);
+
+// Wraps what the client or the network said; keeps cancellations and deadlines as they are.
+Error transport_error(Error error, const Endpoint& endpoint);
+
+// What to try next, or empty.
+std::string hint_for(const Error& error, const Endpoint& endpoint);
+
+}  // namespace atl::cli

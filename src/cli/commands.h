@@ -1,0 +1,37 @@
+// One function per command; each lives in command_<name>.cpp.
+//
+// A command returns the exit status of the process, or an Error that main() reports with a hint and
+// turns into a status. Commands other than run and exec are cancelled by the first signal.
+#pragma once
+
+#include "base/task.h"
+#include "cli/cli.h"
+#include "cli/console.h"
+#include "cli/endpoint.h"
+#include "cli/options.h"
+#include "io/reactor.h"
+#include "io/stream.h"
+
+namespace atl::cli {
+
+// What every command works with; all of it outlives the command.
+struct CommandContext {
+  io::Reactor& reactor;
+  const Endpoint& endpoint;
+  const Console& console;
+  const GlobalOptions& options;
+  const Environment& environment;
+  io::SignalWatch& signals;  // SIGINT, SIGTERM, SIGHUP
+};
+
+Task<int> command_run(CommandContext& context, const RunOptions& options);
+Task<int> command_exec(CommandContext& context, const ExecOptions& options);
+Task<int> command_create(CommandContext& context, const CreateOptions& options);
+Task<int> command_list(CommandContext& context, const ListOptions& options);
+Task<int> command_inspect(CommandContext& context, const InspectOptions& options);
+Task<int> command_remove(CommandContext& context, const RemoveOptions& options);
+Task<int> command_copy(CommandContext& context, const CopyOptions& options);
+Task<int> command_doctor(CommandContext& context, const DoctorOptions& options);
+Task<int> command_version(CommandContext& context, const VersionOptions& options);
+
+}  // namespace atl::cli

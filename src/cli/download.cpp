@@ -1,0 +1,246 @@
+// A sandbox's files onto this machine.
+//
+// Everything the sandbox says is hostile. Each local directory is opened relative to its parent
+// with O_NOFOLLOW, each file is written under a temporary name and renamed over its own, so a tree
+// that claims a name to be a link first and a directory later cannot lead us out of the
+// destination. Set-id bits are dropped.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "cli/api_error.h"
+#include "cli/copy.h"
+#include "cli/descriptor_gate.h"
+#include "cli/limits.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr unsigned kTemporaryNameHexDigits = 12;
+
+// A file that vanishes unless it was published.
+class TemporaryFile {
+ public:
+  TemporaryFile(int directory, unsigned mode)
+      : directory_(directory), name_(concat(".atoll-", random_hex(kTemporaryNameHexDigits))) {
+    // Always writable by us, whatever mode the sandbox claims; the umask applies.
+    fd_ = Fd{::openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                      (mode & 0777U) | 0600U)};
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_) {
+      ::unlinkat(directory_, name_.c_str(), 0);
+    }
+  }
+  bool is_open() const { return static_cast<bool>(fd_); }
+  int fd() const { return fd_.get(); }
+  Result<> publish(const std::string& name) {
+    if (::renameat(directory_, name_.c_str(), directory_, name.c_str()) != 0) {
+      return fail_errno(name);
+    }
+    fd_.reset();
+    return {};
+  }
+
+ private:
+  int directory_;
+  std::string name_;
+  Fd fd_;
+};
+
+Result<Fd> open_directory(int parent, const std::string& name, int extra_flags) {
+  Fd fd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | extra_flags)};
+  if (!fd) {
+    return fail_errno(name);
+  }
+  return fd;
+}
+
+struct LocalPlace {
+  std::string directory;  // exists
+  std::string name;
+};
+
+// "a/b" -> "a" and "b"; "b" -> "." and "b".
+LocalPlace split_local(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  const auto slash = path.rfind('/');
+  if (slash == std::string_view::npos) {
+    return {".", std::string{path}};
+  }
+  return {slash == 0 ? "/" : std::string{path.substr(0, slash)}, std::string{path.substr(slash + 1)}};
+}
+
+bool is_local_directory(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Copies a response's body; `write` gets each piece.
+template <class Write>
+Task<> drain(http::ClientResponse& response, const Endpoint& endpoint, CopyTally& tally,
+             Write& write) {
+  std::vector<char> buffer(kCopyBufferBytes);
+  for (;;) {
+    auto got = co_await response.body().read(buffer);
+    if (!got) {
+      co_return fail(transport_error(std::move(got).error(), endpoint));
+    }
+    if (*got == 0) {
+      co_return ok();
+    }
+    CO_TRY_DO(co_await write(std::string_view{buffer.data(), *got}));
+    tally.bytes += *got;
+  }
+}
+
+struct WriteToFile {
+  int fd;
+  Task<> operator()(std::string_view bytes) { co_return write_all(fd, bytes); }
+};
+struct WriteToOutput {
+  SharedWriter& writer;
+  Task<> operator()(std::string_view bytes) { return writer.write(bytes); }
+};
+
+}  // namespace
+
+Task<std::string> Download::run(std::string path, std::string destination) {
+  if (path.empty()) {
+    path = ".";
+  }
+  if (destination == "-") {
+    CO_TRY_DO(co_await receive_to_output(path));
+    co_return destination;
+  }
+  CO_TRY(auto found, co_await remote_.stat(path));
+  if (!found) {
+    co_return fail(Code::kNotFound, concat(remote_.sandbox_id(), ":", path, " does not exist"),
+                   "file_not_found");
+  }
+  bool is_directory = found->type == RemoteFile::Type::kDirectory;
+  if (found->type == RemoteFile::Type::kSymlink) {  // named by the person: follow it
+    is_directory = (co_await remote_.list(path)).has_value();
+  }
+  const bool contents_only = is_directory && (path == "." || path.ends_with("/."));
+  const auto name = last_component(path);
+  LocalPlace place = split_local(destination);
+  if (is_local_directory(destination) && !contents_only) {
+    place = {destination, name};
+  } else if (!is_directory && destination.ends_with('/')) {
+    co_return fail(Code::kNotFound, concat("there is no directory ", destination));
+  }
+  if (place.name == "." || place.name == "..") {  // contents into an existing directory
+    place = {destination, "."};
+  } else if (!is_entry_name(place.name)) {
+    co_return fail(Code::kInvalidArgument,
+                   concat("cannot copy ", path, " to ", destination, ": it has no name there"));
+  }
+  CO_TRY(const auto directory, open_directory(AT_FDCWD, place.directory, 0));
+  if (is_directory) {
+    CO_TRY_DO(co_await receive_directory(path, directory.get(), place.name, 0));
+  } else {
+    tally_.total_bytes = found->type == RemoteFile::Type::kFile ? found->size : 0;
+    CO_TRY_DO(co_await receive_file(path, directory.get(), place.name, found->mode));
+  }
+  co_return join_path(place.directory, place.name);
+}
+
+Task<> Download::receive_to_output(std::string path) {
+  CO_TRY(auto writer, SharedWriter::open(context_.reactor, context_.console.output()));
+  CO_TRY(auto response, co_await remote_.read(path));
+  tally_.total_bytes = response->body().length().value_or(0);
+  WriteToOutput write{*writer};
+  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_, write));
+  ++tally_.files;
+  co_return ok();
+}
+
+Task<> Download::receive_file(std::string path, int directory, std::string name, unsigned mode) {
+  CO_TRY(auto response, co_await remote_.read(path));
+  TemporaryFile file{directory, mode};
+  if (!file.is_open()) {
+    co_return fail_errno(concat("creating ", name));
+  }
+  WriteToFile write{file.fd()};
+  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_, write));
+  CO_TRY_DO(file.publish(name));
+  ++tally_.files;
+  co_return ok();
+}
+
+Task<> Download::receive_directory(std::string path, int parent, std::string name,
+                                   std::size_t depth) {
+  if (depth > kMaxTreeDepth) {
+    co_return fail(Code::kResourceExhausted, concat(path, " is nested too deeply"));
+  }
+  if (name != "." && ::mkdirat(parent, name.c_str(), 0777) != 0 && errno != EEXIST) {
+    co_return fail_errno(concat("creating ", name));
+  }
+  CO_TRY(const auto directory, open_directory(parent, name, O_NOFOLLOW));
+  ++tally_.directories;
+  CO_TRY(auto entries, co_await remote_.list(path));
+  for (auto& entry : entries) {
+    if (++tally_.entries > kMaxTreeEntries) {
+      co_return fail(Code::kResourceExhausted,
+                     concat(path, " has more than ", kMaxTreeEntries, " files"));
+    }
+    if (!is_entry_name(entry.name)) {
+      co_return fail(Code::kDataLoss,
+                     concat("the sandbox named a file \"", entry.name, "\", which no file can be"));
+    }
+    auto entry_path = join_path(path, entry.name);
+    CO_TRY_DO(co_await receive_entry(std::move(entry_path), directory.get(), std::move(entry),
+                                     depth + 1));
+  }
+  co_return ok();
+}
+
+Task<> Download::receive_entry(std::string path, int directory, RemoteFile entry,
+                               std::size_t depth) {
+  switch (entry.type) {
+    case RemoteFile::Type::kFile:
+      co_return co_await receive_file(std::move(path), directory, std::move(entry.name),
+                                      entry.mode);
+    case RemoteFile::Type::kDirectory:
+      co_return co_await receive_directory(std::move(path), directory, std::move(entry.name),
+                                           depth);
+    case RemoteFile::Type::kSymlink:
+      co_return co_await receive_link(std::move(path), directory, std::move(entry.name));
+    case RemoteFile::Type::kOther:
+      break;
+  }
+  ++tally_.skipped;
+  context_.console.report(concat("skipped ", path, ": neither file, directory nor link"));
+  co_return ok();
+}
+
+Task<> Download::receive_link(std::string path, int directory, std::string name) {
+  CO_TRY(auto found, co_await remote_.stat(path));
+  if (!found || found->link_target.empty() ||
+      found->link_target.find('\0') != std::string::npos) {
+    ++tally_.skipped;
+    context_.console.report(concat("skipped ", path, ": the link's target is unknown"));
+    co_return ok();
+  }
+  // A new link under a temporary name, renamed over what is there: never through what is there.
+  const auto temporary = concat(".atoll-", random_hex(kTemporaryNameHexDigits));
+  if (::symlinkat(found->link_target.c_str(), directory, temporary.c_str()) != 0) {
+    co_return fail_errno(concat("creating the link ", name));
+  }
+  if (::renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
+    auto error = errno_error(concat("creating the link ", name));
+    ::unlinkat(directory, temporary.c_str(), 0);
+    co_return fail(std::move(error));
+  }
+  ++tally_.links;
+  co_return ok();
+}
+
+}  // namespace atl::cli

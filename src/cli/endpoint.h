@@ -1,0 +1,36 @@
+// Endpoint: which daemon to talk to and with which key.
+//
+// The address: --api-url, $ATOLL_API_URL, http://127.0.0.1:7070. The key: --api-key,
+// $ATOLL_API_KEY, the file $ATOLL_KEY_FILE, admin.key in the data directory (--data-dir,
+// $ATOLL_DATA_DIR, /var/lib/atoll). A key file of the last kind that cannot be read is no error
+// here (a server may need no key); it is remembered, so that a refusal can be explained.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/options.h"
+#include "http/client.h"
+
+namespace atl::cli {
+
+inline constexpr const char* kDefaultApiUrl = "http://127.0.0.1:7070";
+inline constexpr const char* kDefaultDataDir = "/var/lib/atoll";
+
+struct Endpoint {
+  http::Url url;
+  std::string url_text;
+  Secret key;
+  std::string key_origin;  // "$ATOLL_API_KEY", "/var/lib/atoll/admin.key", for hints
+  std::string key_problem; // why there is none: "reading …: Permission denied"
+};
+
+// Empty when unset.
+using EnvLookup = std::function<std::string(const char* name)>;
+std::string lookup_process_env(const char* name);
+
+Result<Endpoint> resolve_endpoint(const GlobalOptions& options, const EnvLookup& lookup);
+
+}  // namespace atl::cli

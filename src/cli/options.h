@@ -1,0 +1,83 @@
+// What the person asked for, as plain values: the border between argument parsing (parse.cpp, the
+// only file that knows the parsing library) and the commands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace atl::cli {
+
+using EnvVars = std::vector<std::pair<std::string, std::string>>;
+
+struct GlobalOptions {
+  bool json = false;   // -o json
+  bool quiet = false;  // -q
+  std::string api_url;
+  std::string api_key;
+  std::string data_dir;
+};
+
+// What a new sandbox shall be like.
+struct SandboxOptions {
+  std::string template_name = "default";
+  EnvVars env;
+  std::string memory;                       // "1Gi", empty: the template's
+  std::string cpu;                          // "2", "0.5", empty: the template's
+  std::optional<std::uint32_t> ttl_seconds;       // pause after
+  std::optional<std::uint32_t> hard_ttl_seconds;  // delete after
+};
+
+// What to run in one and how.
+struct ProcessOptions {
+  std::vector<std::string> argv;
+  EnvVars env;
+  std::string user;  // empty: the server's default
+  std::string cwd;   // empty: the user's home
+  bool interactive = false;
+  std::uint64_t timeout_ms = 0;  // 0: none
+};
+
+struct RunOptions {
+  SandboxOptions sandbox;
+  ProcessOptions process;
+  bool remove = false;
+};
+struct CreateOptions {
+  SandboxOptions sandbox;
+};
+struct ExecOptions {
+  std::string id;
+  ProcessOptions process;
+};
+struct ListOptions {
+  bool all = false;
+};
+struct InspectOptions {
+  std::string id;
+};
+struct RemoveOptions {
+  std::vector<std::string> ids;
+  bool all = false;
+  bool force = false;  // an id that does not exist is fine
+};
+struct CopyOptions {
+  std::string source;
+  std::string destination;
+  std::string user;
+};
+struct DoctorOptions {};
+struct VersionOptions {};
+
+using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
+                             RemoveOptions, CopyOptions, DoctorOptions, VersionOptions>;
+
+struct Invocation {
+  GlobalOptions global;
+  Command command;
+};
+
+}  // namespace atl::cli
