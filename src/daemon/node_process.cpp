@@ -1,0 +1,191 @@
+// The node's main, in order: storage, runtime, what an earlier node left, templates, socket, ready;
+// and backwards when it is told to stop. The stop signal is blocked from birth and looked for at
+// two places only: while templates are made (that may take minutes) and while serving.
+#include "daemon/node_process.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <future>
+#include <thread>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "daemon/child.h"
+#include "daemon/layout.h"
+#include "daemon/privileges.h"
+#include "daemon/progress.h"
+#include "daemon/version.h"
+#include "image/room.h"
+#include "layers/room.h"
+#include "node/cells.h"
+#include "node/event_feed.h"
+#include "node/server.h"
+#include "node/templates.h"
+#include "runtime/room.h"
+
+namespace atl::daemon {
+namespace {
+
+using Templates = Result<std::vector<node::TemplateInfo>>;
+
+void wait_for_stop() {
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTERM);
+  int number = 0;
+  ::sigwait(&stop, &number);
+}
+
+Layout layout_of(const ChildOptions& options) {
+  return {.data_dir = options.data_dir, .instance = options.instance, .run_dir = options.run_dir};
+}
+
+Result<std::unique_ptr<layers::Pool>> open_pool(const NodeOptions& options, const Layout& layout) {
+  TRY(auto pool, layers::open_pool({.directory = layout.pool_dir(),
+                                    .loop_bytes = options.pool_bytes}));
+  TRY(const std::vector<std::string> done, pool->collect());
+  for (const std::string& what : done) {
+    LOG_INFO("storage repaired", {"what", what});
+  }
+  return pool;
+}
+
+Result<> recover(node::Cells& cells) {
+  TRY(const node::RecoverySummary summary, cells.recover());
+  if (summary.adopted + summary.dead + summary.undone + summary.unrecorded + summary.failed > 0) {
+    LOG_INFO("recovered what an earlier run left", {"still_running", summary.adopted},
+             {"found_dead", summary.dead}, {"creates_undone", summary.undone},
+             {"leftovers_removed", summary.unrecorded}, {"failed", summary.failed});
+  }
+  return {};
+}
+
+// On a thread of its own, because a build takes minutes and SIGTERM must not. Whoever finishes
+// first wins: the thread sends SIGTERM's twin SIGUSR1 to this process when it is done. nullopt: stop.
+std::optional<Templates> seed(layers::Pool& pool, const std::string& cache_dir) {
+  sigset_t both;
+  ::sigemptyset(&both);
+  ::sigaddset(&both, SIGTERM);
+  ::sigaddset(&both, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
+  auto result = std::make_shared<std::promise<Templates>>();  // shared with a thread left behind
+  std::future<Templates> future = result->get_future();
+  std::thread{[result, &pool, cache_dir] {
+    ProgressLine line{"preparing template default"};
+    auto templates = node::seed_templates(
+        pool, cache_dir,
+        [&line](std::string_view step, double fraction) { line.show(step, fraction); });
+    result->set_value(std::move(templates));
+    ::kill(::getpid(), SIGUSR1);
+  }}.detach();
+  int number = 0;
+  ::sigwait(&both, &number);
+  if (number == SIGTERM) {
+    return std::nullopt;
+  }
+  return future.get();
+}
+
+node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
+                             const layers::PoolStatus& status,
+                             std::vector<node::TemplateInfo> templates) {
+  return {.version = kVersion,
+          .runtime = capabilities.name,
+          .kernel_boundary = capabilities.kernel_boundary,
+          .memory_snapshot = capabilities.memory_snapshot,
+          .live_fork = capabilities.live_fork,
+          .freeze = capabilities.freeze,
+          .disk_quota = status.quota,
+          .storage_backend = std::string{layers::backend_name(status.backend)},
+          .templates = std::move(templates)};
+}
+
+struct Ground {
+  std::unique_ptr<layers::Pool> pool;
+  std::unique_ptr<runtime::Runtime> runtime;
+  std::unique_ptr<node::UidRanges> uids;
+};
+
+Result<Ground> open_ground(const NodeOptions& options, const Layout& layout) {
+  Ground ground;
+  TRY(ground.pool, open_pool(options, layout));
+  TRY(ground.runtime,
+      runtime::open_namespaces_runtime({.instance = layout.instance,
+                                        .guest_binary = options.guest_binary,
+                                        .stage_dir = layout.stage_dir()}));
+  TRY(ground.uids, node::UidRanges::open({.claims_dir = kUidClaims, .data_dir = layout.data_dir}));
+  return ground;
+}
+
+Result<> close_ground(Ground& ground, node::Cells& cells) {
+  TRY_DO(cells.stop());
+  TRY_DO(ground.runtime->close());
+  TRY_DO(ground.uids->close());
+  return ground.pool->close();
+}
+
+Result<> serve(const NodeOptions& options, const Layout& layout, Ground& ground,
+               node::Cells& cells, node::EventFeed& events,
+               std::vector<node::TemplateInfo> templates) {
+  TRY(const layers::PoolStatus status, ground.pool->status());
+  TRY(const auto server,
+      node::Server::start({.cells = cells,
+                           .events = events,
+                           .hello = make_hello(ground.runtime->capabilities(), status,
+                                               std::move(templates)),
+                           .socket_path = layout.node_socket(),
+                           .peer_uid = options.common.uid,
+                           .peer_gid = options.common.gid}));
+  TRY_DO(report_ready(options.common.ready_fd, ""));
+  LOG_INFO("node is ready", {"storage", layers::backend_name(status.backend)},
+           {"disk_limits", status.quota});
+  wait_for_stop();
+  return {};
+}
+
+}  // namespace
+
+Result<> run_node(const NodeOptions& options) {
+  ::umask(077);
+  stop_inheriting(options.common.ready_fd);
+  stop_inheriting(options.lock_fd);
+  TRY_DO(die_with(options.common.supervisor));
+  TRY_DO(enter_private_mounts());
+  const Layout layout = layout_of(options.common);
+  TRY(Ground ground, open_ground(options, layout));
+  node::EventFeed events;
+  TRY(const auto cells,
+      node::Cells::open({.runtime = *ground.runtime,
+                         .pool = *ground.pool,
+                         .uids = *ground.uids,
+                         .records = node::CellRecords{layout.cells_dir()},
+                         .socket_dir = layout.guest_dir(),
+                         .socket_uid = options.common.uid,
+                         .socket_gid = options.common.gid,
+                         .on_died = [&events](const std::string& id) {
+                           events.publish({node::Event::Kind::kCellDied, id});
+                         }}));
+  TRY_DO(recover(*cells));
+  auto templates = seed(*ground.pool, options.cache_dir);
+  if (!templates) {
+    // The thread that makes templates still uses the pool: leave it to the kernel, which unmounts
+    // and detaches when this process and the tools that the supervisor ends are gone.
+    LOG_INFO("stopped while templates were being made");
+    TRY_DO(cells->stop());
+    TRY_DO(ground.runtime->close());
+    TRY_DO(ground.uids->close());
+    ::_exit(0);
+  }
+  if (!*templates) {
+    (void)close_ground(ground, *cells);  // the first error is the one to report
+    return fail(std::move(*templates).error());
+  }
+  auto served = serve(options, layout, ground, *cells, events, **std::move(templates));
+  auto closed = close_ground(ground, *cells);
+  return served ? closed : served;
+}
+
+}  // namespace atl::daemon

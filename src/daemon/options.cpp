@@ -1,0 +1,168 @@
+#include "daemon/options.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include "base/strings.h"
+#include "daemon/arguments.h"
+
+namespace atl::daemon {
+namespace {
+
+constexpr std::uint64_t kMaxNumber = INT32_MAX;
+
+Result<LogFormat> parse_log(const std::string& text) {
+  if (text == "json") {
+    return LogFormat::kJson;
+  }
+  if (text == "text") {
+    return LogFormat::kText;
+  }
+  return fail(Code::kInvalidArgument, "--log is json or text");
+}
+
+// "127.0.0.1:7070", "[::1]:7070", ":7070" (all addresses)
+Result<> parse_listen(const std::string& text, ServeOptions& options) {
+  const auto colon = text.rfind(':');
+  const auto port =
+      colon == text.npos ? std::nullopt : parse_u64(std::string_view{text}.substr(colon + 1));
+  if (!port || *port > UINT16_MAX) {
+    return fail(Code::kInvalidArgument,
+                concat("--listen ", text, ": expected ADDRESS:PORT, like 127.0.0.1:7070"));
+  }
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.contains(':')) {
+    return fail(Code::kInvalidArgument,
+                concat("--listen ", text, ": write an IPv6 address in brackets, like [::1]:7070"));
+  }
+  options.host = host.empty() ? "0.0.0.0" : host;
+  options.port = static_cast<std::uint16_t>(*port);
+  return {};
+}
+
+Result<int> parse_fd(const Arguments& arguments, std::string_view name) {
+  if (!arguments.has(name)) {
+    return -1;
+  }
+  TRY(const std::uint64_t fd, arguments.number(name, 0, kMaxNumber));
+  return static_cast<int>(fd);
+}
+
+constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir",    "instance", "uid", "gid",
+                                             "log",      "supervisor", "ready-fd"};
+
+std::vector<std::string_view> with_common(std::vector<std::string_view> names) {
+  names.insert(names.end(), std::begin(kCommonNames), std::end(kCommonNames));
+  return names;
+}
+
+Result<ChildOptions> parse_common(const Arguments& arguments) {
+  ChildOptions options;
+  options.data_dir = arguments.text("data-dir");
+  options.run_dir = arguments.text("run-dir");
+  options.instance = arguments.text("instance");
+  TRY(const std::uint64_t uid, arguments.number("uid", 0, kMaxNumber));
+  TRY(const std::uint64_t gid, arguments.number("gid", 0, kMaxNumber));
+  TRY(const std::uint64_t supervisor, arguments.number("supervisor", 0, kMaxNumber));
+  TRY(options.log, parse_log(arguments.text("log", "text")));
+  TRY(options.ready_fd, parse_fd(arguments, "ready-fd"));
+  options.uid = static_cast<uid_t>(uid);
+  options.gid = static_cast<gid_t>(gid);
+  options.supervisor = static_cast<pid_t>(supervisor);
+  if (options.data_dir.empty() || options.run_dir.empty() || options.instance.empty() ||
+      uid == 0 || gid == 0 || options.ready_fd < 0 || supervisor == 0) {
+    return fail(Code::kInvalidArgument,
+                "this is an internal command of `atoll serve`; run that instead");
+  }
+  return options;
+}
+
+std::vector<std::string> common_words(const char* command, const ChildOptions& options) {
+  return {command,
+          "--data-dir", options.data_dir,
+          "--run-dir", options.run_dir,
+          "--instance", options.instance,
+          "--uid", concat(options.uid),
+          "--gid", concat(options.gid),
+          "--log", options.log == LogFormat::kJson ? "json" : "text",
+          "--supervisor", concat(options.supervisor),
+          "--ready-fd", concat(options.ready_fd)};
+}
+
+void add(std::vector<std::string>& words, const char* name, std::string value) {
+  words.emplace_back(name);
+  words.push_back(std::move(value));
+}
+
+}  // namespace
+
+Result<ServeOptions> parse_serve(std::span<char* const> words) {
+  TRY(const Arguments arguments,
+      Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
+                               "guest-binary"}));
+  ServeOptions options;
+  options.data_dir = arguments.text("data-dir", options.data_dir);
+  options.cache_dir = arguments.text("cache-dir");
+  options.user = arguments.text("user");
+  options.guest_binary = arguments.text("guest-binary");
+  TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
+  TRY(options.log, parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
+  if (arguments.has("pool-size")) {
+    const auto bytes = parse_quantity(arguments.text("pool-size"));
+    if (!bytes || *bytes == 0) {
+      return fail(Code::kInvalidArgument, "--pool-size is a size, like 50Gi");
+    }
+    options.pool_bytes = *bytes;
+  }
+  return options;
+}
+
+Result<NodeOptions> parse_node(std::span<char* const> words) {
+  TRY(const Arguments arguments,
+      Arguments::parse(words, with_common({"cache-dir", "guest-binary", "pool-bytes", "lock-fd"})));
+  NodeOptions options;
+  TRY(options.common, parse_common(arguments));
+  options.cache_dir = arguments.text("cache-dir");
+  options.guest_binary = arguments.text("guest-binary");
+  TRY(options.pool_bytes, arguments.number("pool-bytes", 0, INT64_MAX));
+  TRY(options.lock_fd, parse_fd(arguments, "lock-fd"));
+  return options;
+}
+
+Result<ApiOptions> parse_api(std::span<char* const> words) {
+  TRY(const Arguments arguments,
+      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd"})));
+  ApiOptions options;
+  TRY(options.common, parse_common(arguments));
+  options.host = arguments.text("host");
+  TRY(const std::uint64_t port, arguments.number("port", 0, UINT16_MAX));
+  options.port = static_cast<std::uint16_t>(port);
+  TRY(options.listen_fd, parse_fd(arguments, "listen-fd"));
+  TRY(options.admin_fd, parse_fd(arguments, "admin-fd"));
+  return options;
+}
+
+std::vector<std::string> to_words(const NodeOptions& options) {
+  auto words = common_words("node", options.common);
+  add(words, "--cache-dir", options.cache_dir);
+  add(words, "--guest-binary", options.guest_binary);
+  add(words, "--pool-bytes", concat(options.pool_bytes));
+  add(words, "--lock-fd", concat(options.lock_fd));
+  return words;
+}
+
+std::vector<std::string> to_words(const ApiOptions& options) {
+  auto words = common_words("api", options.common);
+  add(words, "--host", options.host);
+  add(words, "--port", concat(options.port));
+  if (options.listen_fd >= 0) {
+    add(words, "--listen-fd", concat(options.listen_fd));
+  }
+  add(words, "--admin-fd", concat(options.admin_fd));
+  return words;
+}
+
+}  // namespace atl::daemon

@@ -1,0 +1,78 @@
+// What the three processes are told at their start: `serve` by a person, `node` and `api` by the
+// supervisor. Nothing secret is in here: arguments are visible to every user of the host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace atl::daemon {
+
+struct ServeOptions {
+  std::string data_dir = "/var/lib/atoll";
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7070;
+  std::string cache_dir;        // empty: the image room's default
+  std::string user;             // empty: "atoll" if there is one, else the reserved number
+  std::string guest_binary;     // empty: beside the executable
+  std::uint64_t pool_bytes = 0;
+  LogFormat log = LogFormat::kText;
+};
+
+// What both children share.
+struct ChildOptions {
+  std::string data_dir;
+  std::string run_dir;
+  std::string instance;
+  uid_t uid = 0;  // the API's account
+  gid_t gid = 0;
+  LogFormat log = LogFormat::kText;
+  pid_t supervisor = 0;
+  int ready_fd = -1;
+};
+
+struct NodeOptions {
+  ChildOptions common;
+  std::string cache_dir;
+  std::string guest_binary;
+  std::uint64_t pool_bytes = 0;
+  int lock_fd = -1;
+};
+
+struct ApiOptions {
+  ChildOptions common;
+  std::string host;
+  std::uint16_t port = 0;
+  int listen_fd = -1;  // a port below 1024, bound by the supervisor
+  int admin_fd = -1;   // the SHA-256 of the admin key, 32 bytes
+};
+
+Result<ServeOptions> parse_serve(std::span<char* const> words);
+Result<NodeOptions> parse_node(std::span<char* const> words);
+Result<ApiOptions> parse_api(std::span<char* const> words);
+std::vector<std::string> to_words(const NodeOptions& options);
+std::vector<std::string> to_words(const ApiOptions& options);
+
+inline constexpr const char* kServeHelp =
+    R"(Run the server: the root node process and the unprivileged API process.
+
+Usage: atoll serve [options]
+
+  --data-dir DIR       where everything is kept            (default /var/lib/atoll)
+  --listen ADDR:PORT   where the API answers; port 0 picks (default 127.0.0.1:7070)
+  --cache-dir DIR      built templates  (default $ATOLL_CACHE_DIR, else /var/cache/atoll)
+  --user NAME          account of the API process (default atoll, else the number 61042)
+  --log json|text      form of the log (default text on a terminal, else json)
+  --pool-size SIZE     size of a new storage pool, like 50Gi (default most of the free space)
+  --guest-binary PATH  the guest agent (default atoll-guest beside the executable)
+
+The first start creates DIR/admin.key. SIGTERM or Ctrl-C stops everything cleanly; a second one
+does not wait for requests under way.
+)";
+
+}  // namespace atl::daemon

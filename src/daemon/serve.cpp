@@ -1,0 +1,121 @@
+#include "daemon/serve.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "base/strings.h"
+#include "daemon/admin_key.h"
+#include "daemon/layout.h"
+#include "daemon/notify.h"
+#include "daemon/privileges.h"
+#include "daemon/supervisor.h"
+#include "image/room.h"
+#include "io/stream.h"
+
+namespace atl::daemon {
+namespace {
+
+constexpr std::uint16_t kFirstUnprivilegedPort = 1024;
+
+Result<Fd> open_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) {
+    ::sigaddset(&set, number);
+  }
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more must not end the server
+  Fd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!fd) {
+    return fail_errno("waiting for signals");
+  }
+  return fd;
+}
+
+// Beside the executable, or where a package puts it.
+Result<std::string> find_guest_binary(const std::string& wanted) {
+  char buffer[PATH_MAX];
+  const ssize_t size = ::readlink("/proc/self/exe", buffer, sizeof buffer);
+  if (size < 0) {
+    return fail_errno("finding this executable");
+  }
+  const std::string_view executable{buffer, static_cast<std::size_t>(size)};
+  const std::string directory{executable.substr(0, executable.rfind('/'))};
+  const std::vector<std::string> places =
+      wanted.empty() ? std::vector{directory + "/atoll-guest",
+                                   directory + "/../lib/atoll/atoll-guest"}
+                     : std::vector{wanted};
+  for (const std::string& place : places) {
+    if (::access(place.c_str(), R_OK) == 0) {
+      return place;
+    }
+  }
+  return fail(Code::kNotFound, concat("the guest agent is not at ", places.front(),
+                                      "; build it (make build) or give --guest-binary"));
+}
+
+Result<Fd> bind_privileged_port(const ServeOptions& options) {
+  if (options.port == 0 || options.port >= kFirstUnprivilegedPort) {
+    return Fd{};
+  }
+  return io::Listener::bind_tcp(options.host, options.port);
+}
+
+}  // namespace
+
+Result<> run_serve(const ServeOptions& options) {
+  if (::geteuid() != 0) {
+    return fail(Code::kPermissionDenied,
+                "atoll serve makes namespaces and mounts and must be started as root");
+  }
+  ::umask(022);
+  raise_open_files();
+  const ServiceNotifier notifier;
+  TRY(const Account account, find_account(options.user));
+  TRY(const std::string guest_binary, find_guest_binary(options.guest_binary));
+  TRY(const Layout layout, open_layout(options.data_dir));
+  TRY(const Fd lock, lock_layout(layout));
+  TRY_DO(prepare_directories(layout, account));
+  TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
+  TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
+  TRY(const Fd privileged_port, bind_privileged_port(options));
+  TRY(const Fd signals, open_signals());
+  TRY_DO(enter_private_mounts());
+  TRY_DO(mount_database_dir(layout));
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    return fail_errno("adopting orphans");
+  }
+  const ChildOptions common{.data_dir = layout.data_dir,
+                            .run_dir = layout.run_dir,
+                            .instance = layout.instance,
+                            .uid = account.uid,
+                            .gid = account.gid,
+                            .log = options.log,
+                            .supervisor = ::getpid()};
+  Supervisor supervisor{
+      {.layout = layout,
+       .node = {.common = common,
+                .cache_dir = options.cache_dir.empty() ? image::default_cache_dir()
+                                                       : options.cache_dir,
+                .guest_binary = guest_binary,
+                .pool_bytes = options.pool_bytes,
+                .lock_fd = lock.get()},
+       .api = {.common = common,
+               .host = options.host,
+               .port = options.port,
+               .listen_fd = privileged_port ? privileged_port.get() : -1,
+               .admin_fd = admin_key.get()},
+       .notifier = notifier,
+       .signals = signals.get()}};
+  auto outcome = supervisor.run();
+  remove_run_dir(layout);
+  return outcome;
+}
+
+}  // namespace atl::daemon
