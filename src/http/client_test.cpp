@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -34,7 +35,7 @@ char pattern(std::uint64_t at) { return static_cast<char>((at * 31 + (at >> 16))
 
 // Cheap to make and to check: every 4096th byte is a pattern, the rest is zero.
 void fill_pattern(std::span<char> buffer, std::uint64_t offset) {
-  std::ranges::fill(buffer, '\0');
+  std::memset(buffer.data(), 0, buffer.size());
   for (std::uint64_t at = (offset + 4095) / 4096 * 4096; at < offset + buffer.size(); at += 4096) {
     buffer[at - offset] = pattern(at);
   }

@@ -80,6 +80,53 @@ TEST(FdStream, ReadCanBeCancelledAndTheStreamUsedAgain) {
   EXPECT_EQ("hi", std::string_view(buffer, *got));
 }
 
+Task<> note_after(Duration delay, std::string name, std::string& order) {
+  auto slept = co_await sleep_for(delay);
+  order += slept ? name : "x";
+  co_return std::move(slept);
+}
+
+Task<> sleepers(std::string& order) {
+  Scope cancelled{co_await current_context()};
+  Scope scope{co_await current_context()};
+  cancelled.spawn("first", note_after(1ms, "0", order));  // the earliest, and it goes away
+  scope.spawn("c", note_after(30ms, "c", order));
+  scope.spawn("b", note_after(20ms, "b", order));
+  CO_TRY_DO(co_await cancelled.cancel_and_join());
+  scope.spawn("a", note_after(5ms, "a", order));
+  scope.spawn("now", note_after(0ms, "n", order));
+  co_return co_await scope.join();
+}
+
+TEST(Timers, FireInOrderAlsoWhenTheEarliestWasCancelled) {
+  Reactor reactor;
+  std::string order;
+  ASSERT_TRUE(reactor.run_until_complete(sleepers(order)));
+  EXPECT_EQ("xnabc", order);
+}
+
+struct OtherTask {
+  bool ran = false;
+};
+
+Task<> yield_until(OtherTask& other) {
+  while (!other.ran) {
+    CO_TRY_DO(co_await sleep_for(0ms));
+  }
+  co_return ok();
+}
+
+Task<> let_others_run(Reactor& reactor, OtherTask& other) {
+  reactor.post([&other] { other.ran = true; });
+  co_return co_await yield_until(other);
+}
+
+TEST(Timers, ASleepOfNothingLetsOthersRun) {
+  Reactor reactor;
+  OtherTask other;
+  EXPECT_TRUE(reactor.run_until_complete(let_others_run(reactor, other)));
+}
+
 Task<std::string> echo_once(Listener& listener) {
   CO_TRY(auto stream, co_await listener.accept());
   char buffer[64];

@@ -4,23 +4,55 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <map>
 #include <unordered_map>
 
 namespace atl::io {
 
 namespace asio = boost::asio;
 
+// Timers live in a table of ours; Asio has one, set to some instant no later than the earliest.
+// Most timers are deadlines that are cancelled long before they are due, so cancelling leaves
+// Asio's alone: it may fire once for nothing, which is cheaper than two system calls per deadline.
 struct Reactor::Impl {
-  struct Timer {
-    asio::steady_timer timer;
-    Callback callback;
-  };
+  using Timers = std::map<std::pair<Instant, TimerId>, Callback>;
+
+  void arm();
+  void fire();
 
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  std::unordered_map<TimerId, std::unique_ptr<Timer>> timers;
+  asio::steady_timer alarm{context};
+  std::optional<Instant> alarm_at;
+  Timers timers;
+  std::unordered_map<TimerId, Timers::iterator> by_id;
   TimerId next_timer = 1;
 };
+
+void Reactor::Impl::arm() {
+  if (timers.empty() || (alarm_at && *alarm_at <= timers.begin()->first.first)) {
+    return;
+  }
+  alarm_at = timers.begin()->first.first;
+  alarm.expires_at(*alarm_at);
+  alarm.async_wait([this](const boost::system::error_code& error) {
+    if (!error) {
+      fire();
+    }
+  });
+}
+
+// Runs what is due now; what a callback adds waits for the next turn of the loop.
+void Reactor::Impl::fire() {
+  alarm_at.reset();
+  const Instant now = std::chrono::steady_clock::now();
+  while (!timers.empty() && timers.begin()->first.first <= now) {
+    auto due = timers.extract(timers.begin());
+    by_id.erase(due.key().second);
+    due.mapped()();
+  }
+  arm();
+}
 
 Reactor::Reactor() : impl_(std::make_unique<Impl>()) {}
 Reactor::~Reactor() = default;
@@ -31,24 +63,19 @@ void Reactor::post(Callback callback) { asio::post(impl_->context, std::move(cal
 
 Loop::TimerId Reactor::start_timer(Instant when, Callback callback) {
   const TimerId id = impl_->next_timer++;
-  auto timer = std::make_unique<Impl::Timer>(
-      Impl::Timer{asio::steady_timer{impl_->context, when}, std::move(callback)});
-  timer->timer.async_wait([this, id](const boost::system::error_code&) {
-    // A cancelled timer is no longer in the table: the table decides, not the error code, because
-    // Asio may already have queued the completion when cancel_timer runs.
-    const auto found = impl_->timers.find(id);
-    if (found == impl_->timers.end()) {
-      return;
-    }
-    auto fired = std::move(found->second);
-    impl_->timers.erase(found);
-    fired->callback();
-  });
-  impl_->timers.emplace(id, std::move(timer));
+  const auto added = impl_->timers.emplace(std::pair{when, id}, std::move(callback)).first;
+  impl_->by_id.emplace(id, added);
+  impl_->arm();
   return id;
 }
 
-void Reactor::cancel_timer(TimerId id) { impl_->timers.erase(id); }
+void Reactor::cancel_timer(TimerId id) {
+  const auto found = impl_->by_id.find(id);
+  if (found != impl_->by_id.end()) {
+    impl_->timers.erase(found->second);
+    impl_->by_id.erase(found);
+  }
+}
 
 void Reactor::run() {
   impl_->context.restart();
