@@ -3,12 +3,16 @@
 // two places only: while templates are made (that may take minutes) and while serving.
 #include "daemon/node_process.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/log.h"
@@ -31,10 +35,15 @@ namespace {
 
 using Templates = Result<std::vector<node::TemplateInfo>>;
 
+sigset_t stop_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTERM);
+  return set;
+}
+
 void wait_for_stop() {
-  sigset_t stop;
-  ::sigemptyset(&stop);
-  ::sigaddset(&stop, SIGTERM);
+  const sigset_t stop = stop_signals();
   int number = 0;
   ::sigwait(&stop, &number);
 }
@@ -63,30 +72,47 @@ Result<> recover(node::Cells& cells) {
   return {};
 }
 
-// On a thread of its own, because a build takes minutes and SIGTERM must not. Whoever finishes
-// first wins: the thread sends SIGTERM's twin SIGUSR1 to this process when it is done. nullopt: stop.
-std::optional<Templates> seed(layers::Pool& pool, const std::string& cache_dir) {
-  sigset_t both;
-  ::sigemptyset(&both);
-  ::sigaddset(&both, SIGTERM);
-  ::sigaddset(&both, SIGUSR1);
-  ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
-  auto result = std::make_shared<std::promise<Templates>>();  // shared with a thread left behind
-  std::future<Templates> future = result->get_future();
-  std::thread{[result, &pool, cache_dir] {
+// What the thread that makes templates and the one that waits for it share; the thread may be left
+// behind when the node stops.
+struct Seeding {
+  Fd done{::eventfd(0, EFD_CLOEXEC)};
+  Templates templates;
+};
+
+// True when it is done, false when SIGTERM came first.
+Result<bool> wait_for_seeding(const Seeding& seeding) {
+  const sigset_t stop = stop_signals();
+  const Fd signals{::signalfd(-1, &stop, SFD_CLOEXEC)};
+  if (!signals || !seeding.done) {
+    return fail_errno("waiting for templates");
+  }
+  pollfd waiting[] = {{seeding.done.get(), POLLIN, 0}, {signals.get(), POLLIN, 0}};
+  while (::poll(waiting, 2, -1) < 0) {
+    if (errno != EINTR) {
+      return fail_errno("waiting for templates");
+    }
+  }
+  return waiting[1].revents == 0;
+}
+
+// On a thread of its own, because a build takes minutes and SIGTERM must not. nullopt: stop.
+Result<std::optional<std::vector<node::TemplateInfo>>> seed(layers::Pool& pool,
+                                                            const std::string& cache_dir) {
+  const auto seeding = std::make_shared<Seeding>();
+  std::thread{[seeding, &pool, cache_dir] {
     ProgressLine line{"preparing template default"};
-    auto templates = node::seed_templates(
+    seeding->templates = node::seed_templates(
         pool, cache_dir,
         [&line](std::string_view step, double fraction) { line.show(step, fraction); });
-    result->set_value(std::move(templates));
-    ::kill(::getpid(), SIGUSR1);
+    const std::uint64_t one = 1;
+    CHECK(::write(seeding->done.get(), &one, sizeof one) == sizeof one);
   }}.detach();
-  int number = 0;
-  ::sigwait(&both, &number);
-  if (number == SIGTERM) {
+  TRY(const bool done, wait_for_seeding(*seeding));
+  if (!done) {
     return std::nullopt;
   }
-  return future.get();
+  TRY(auto templates, std::move(seeding->templates));
+  return templates;
 }
 
 node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
@@ -171,6 +197,10 @@ Result<> run_node(const NodeOptions& options) {
   TRY_DO(recover(*cells));
   auto templates = seed(*ground.pool, options.cache_dir);
   if (!templates) {
+    (void)close_ground(ground, *cells);  // the first error is the one to report
+    return fail(std::move(templates).error());
+  }
+  if (!*templates) {
     // The thread that makes templates still uses the pool: leave it to the kernel, which unmounts
     // and detaches when this process and the tools that the supervisor ends are gone.
     LOG_INFO("stopped while templates were being made");
@@ -179,11 +209,7 @@ Result<> run_node(const NodeOptions& options) {
     TRY_DO(ground.uids->close());
     ::_exit(0);
   }
-  if (!*templates) {
-    (void)close_ground(ground, *cells);  // the first error is the one to report
-    return fail(std::move(*templates).error());
-  }
-  auto served = serve(options, layout, ground, *cells, events, **std::move(templates));
+  auto served = serve(options, layout, ground, *cells, events, std::move(**templates));
   auto closed = close_ground(ground, *cells);
   return served ? closed : served;
 }
