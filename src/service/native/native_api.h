@@ -1,0 +1,41 @@
+// The native dialect as one HTTP handler: request id, key, route, envelope, log line, metrics.
+//
+// See service/README.md for how main wires it. Loop thread only.
+#pragma once
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "control/contexts.h"
+#include "control/identity.h"
+#include "control/sandboxes.h"
+#include "http/router.h"
+#include "service/native/routes.h"
+
+namespace atl::service::native {
+
+class NativeApi {
+ public:
+  NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
+            control::Identity& identity, const WallClock& clock, Metrics& metrics);
+  NativeApi(const NativeApi&) = delete;
+  NativeApi& operator=(const NativeApi&) = delete;
+
+  // http::Handler: [&api](http::Exchange& exchange) { return api.handle(exchange); }
+  Task<> handle(http::Exchange& exchange);
+
+ private:
+  Task<> dispatch(NativeExchange& exchange, std::string_view& pattern);
+  Result<> authenticate(NativeExchange& exchange);
+  void record(const NativeExchange& exchange, std::string_view pattern, Duration took,
+              const Result<>& result);
+
+  control::Identity& identity_;
+  Metrics& metrics_;
+  http::Router router_;
+  MetaRoutes meta_;
+  SandboxRoutes sandboxes_;
+  ContextRoutes contexts_;
+  FileRoutes files_;
+};
+
+}  // namespace atl::service::native

@@ -1,0 +1,46 @@
+#include "service/native/native_exchange.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace atl::service::native {
+
+Task<> NativeExchange::respond(http::Response response) {
+  status_ = response.status;
+  bytes_sent_ += response.body.size();
+  response.headers.set("x-request-id", request_id_);
+  return inner_.respond(std::move(response));
+}
+
+Task<> NativeExchange::start(int status, http::Headers headers,
+                             std::optional<std::uint64_t> length) {
+  status_ = status;
+  headers.set("x-request-id", request_id_);
+  return inner_.start(status, std::move(headers), length);
+}
+
+Task<> NativeExchange::write(std::string_view bytes) {
+  bytes_sent_ += bytes.size();
+  return inner_.write(bytes);
+}
+
+std::string choose_request_id(const http::Request& request) {
+  constexpr std::size_t kMaxBytes = 64;
+  const auto given = request.headers.get("x-request-id");
+  const bool sane = !given.empty() && given.size() <= kMaxBytes &&
+                    std::all_of(given.begin(), given.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+                    });
+  return sane ? std::string{given} : random_hex(16);
+}
+
+Task<> cancel_when_client_gone(http::Exchange& exchange, CancelState& cancel) {
+  if (auto gone = co_await exchange.client_gone(); gone) {
+    cancel.cancel();
+  }
+  co_return ok();
+}
+
+}  // namespace atl::service::native

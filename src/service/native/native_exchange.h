@@ -1,0 +1,60 @@
+// An exchange of the native API: the caller, the request id, and a count of what was answered.
+//
+// Wraps the server's exchange, so every answer carries x-request-id however it is given, and the
+// line in the log tells what really went out.
+#pragma once
+
+#include "control/identity.h"
+#include "http/server.h"
+
+namespace atl::service::native {
+
+class NativeExchange final : public http::Exchange {
+ public:
+  NativeExchange(http::Exchange& inner, std::string request_id)
+      : inner_(inner), request_id_(std::move(request_id)) {}
+
+  const http::Request& request() const override { return inner_.request(); }
+  http::Body& body() override { return inner_.body(); }
+  Task<> respond(http::Response response) override;
+  Task<> start(int status, http::Headers headers, std::optional<std::uint64_t> length) override;
+  Task<> write(std::string_view bytes) override;
+  Task<> finish() override { return inner_.finish(); }
+  bool started() const override { return inner_.started(); }
+  Task<> client_gone() override { return inner_.client_gone(); }
+  const std::string& peer() const override { return inner_.peer(); }
+
+  const std::string& request_id() const { return request_id_; }
+  int status() const { return status_; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // REQUIRES: authenticated, which every handler under /api/v1 is.
+  const control::Principal& principal() const { return principal_; }
+  void authenticate_as(control::Principal principal) { principal_ = std::move(principal); }
+
+ private:
+  http::Exchange& inner_;
+  const std::string request_id_;
+  control::Principal principal_;
+  int status_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+// The client's own id when it is sane ([A-Za-z0-9._-]{1,64}), else a new one.
+std::string choose_request_id(const http::Request& request);
+
+// Runs `task`; when the client goes away meanwhile, cancels it. The request body must have been
+// read. Not for use while answering.
+Task<> cancel_when_client_gone(http::Exchange& exchange, CancelState& cancel);
+template <class T>
+Task<T> while_client_waits(http::Exchange& exchange, Task<T> task) {
+  TaskContext& outer = co_await current_context();
+  CancelState cancel{outer.cancel};
+  TaskContext inner{outer.loop, &cancel};
+  Scope watching{outer};
+  watching.spawn("client watch", cancel_when_client_gone(exchange, cancel));
+  auto result = co_await std::move(task).under(inner);
+  (void)co_await watching.cancel_and_join();
+  co_return std::move(result);
+}
+
+}  // namespace atl::service::native

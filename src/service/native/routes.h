@@ -1,0 +1,99 @@
+// The routes of the native API in groups, each a thin translation to control. A handler answers, or
+// returns an Error that becomes the envelope; it decides nothing and keeps nothing.
+#pragma once
+
+#include <functional>
+
+#include "control/contexts.h"
+#include "control/identity.h"
+#include "control/sandboxes.h"
+#include "http/router.h"
+#include "service/native/native_exchange.h"
+
+namespace atl::service::native {
+
+using NativeHandler = std::function<Task<>(NativeExchange&, const http::PathParameters&)>;
+
+// Adds routes that first check a permission of the caller.
+class RouteTable {
+ public:
+  explicit RouteTable(http::Router& router) : router_(router) {}
+  void add(std::string_view method, std::string_view pattern, control::Permission permission,
+           NativeHandler handler);
+  void add_public(std::string_view method, std::string_view pattern, NativeHandler handler);
+
+ private:
+  http::Router& router_;
+};
+
+// Health, readiness, metrics, metadata: no key needed.
+class MetaRoutes {
+ public:
+  MetaRoutes(const control::Sandboxes& sandboxes, const WallClock& clock, const Metrics& metrics)
+      : sandboxes_(sandboxes), clock_(clock), metrics_(metrics) {}
+  void add_to(RouteTable& table);
+
+ private:
+  Task<> respond_health(NativeExchange& exchange, int status, std::string_view word);
+
+  const control::Sandboxes& sandboxes_;
+  const WallClock& clock_;
+  const Metrics& metrics_;
+};
+
+class SandboxRoutes {
+ public:
+  explicit SandboxRoutes(control::Sandboxes& sandboxes) : sandboxes_(sandboxes) {}
+  void add_to(RouteTable& table);
+
+ private:
+  Task<> claim(NativeExchange& exchange);
+  Task<> list(NativeExchange& exchange);
+  Task<> get(NativeExchange& exchange, std::string id);
+  Task<> status(NativeExchange& exchange, std::string id);
+  Task<> remove(NativeExchange& exchange, std::string id);
+
+  control::Sandboxes& sandboxes_;
+};
+
+class ContextRoutes {
+ public:
+  explicit ContextRoutes(control::Contexts& contexts) : contexts_(contexts) {}
+  void add_to(RouteTable& table);
+
+ private:
+  Task<> create(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> list(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> get(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> remove(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> signal(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> input(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> resize(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> stream(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+
+  control::Contexts& contexts_;
+};
+
+class FileRoutes {
+ public:
+  explicit FileRoutes(control::Contexts& contexts) : contexts_(contexts) {}
+  void add_to(RouteTable& table);
+
+ private:
+  Task<> read(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> write(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> remove(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> stat(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> list(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> move(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> change_mode(NativeExchange& exchange, control::SandboxRef sandbox);
+
+  control::Contexts& contexts_;
+};
+
+// The sandbox that {id} names, for the caller's team.
+control::SandboxRef sandbox_ref(const NativeExchange& exchange,
+                                const http::PathParameters& parameters);
+std::string parameter(const http::PathParameters& parameters, std::string_view name);
+
+}  // namespace atl::service::native
