@@ -15,6 +15,7 @@
 #include "layers/directory.h"
 #include "layers/limits.h"
 #include "layers/names.h"
+#include "layers/promote.h"
 #include "layers/trash.h"
 
 namespace atl::layers {
@@ -163,6 +164,27 @@ class DirectoryPool final : public Pool {
 
   Result<std::vector<std::string>> list_uppers() override { return list_ids(uppers_.get()); }
 
+  Result<> commit_upper(const std::string& id, const std::string& layer_id) override {
+    TRY_DO(check_name("upper", id));
+    TRY_DO(check_name("layer", layer_id));
+    if (has_layer(layer_id)) {
+      return fail(Code::kAlreadyExists, concat("layer ", layer_id, " already exists"));
+    }
+    if (volumes_->has_quota()) {
+      TRY_DO(volumes_->set_limit(uppers_.get(), id, 0));
+    }
+    const std::string temporary = unique_name(kNewPrefix, layer_id);
+    if (::renameat2(uppers_.get(), id.c_str(), layers_.get(), temporary.c_str(),
+                    RENAME_NOREPLACE) != 0) {
+      return fail_errno(concat("making a layer of upper ", id));
+    }
+    auto added = finish_layer(layer_id, temporary, promote_upper(layers_.get(), temporary));
+    if (!added) {
+      throw_away_layer(temporary);
+    }
+    return added;
+  }
+
   Result<std::vector<std::string>> collect() override {
     std::vector<std::string> done;
     for (const auto& [directory, what] :
@@ -222,7 +244,12 @@ class DirectoryPool final : public Pool {
 
   Result<> fill_layer(const std::string& id, const std::string& temporary,
                       const std::function<Result<>(const std::string&)>& fill) {
-    TRY_DO(fill(concat(root_path_, "/", kLayers, "/", temporary)));
+    return finish_layer(id, temporary, fill(concat(root_path_, "/", kLayers, "/", temporary)));
+  }
+
+  Result<> finish_layer(const std::string& id, const std::string& temporary,
+                        const Result<>& filled) {
+    TRY_DO(filled);
     TRY_DO(volumes_->seal(layers_.get(), temporary));
     TRY_DO(sync());  // the contents before the name
     TRY_DO(rename_new(layers_.get(), temporary, id));

@@ -267,6 +267,44 @@ TEST_P(PoolTest, CloseLeavesNothingBehind) {
   ASSERT_TRUE(pool_->close()) << "closing twice is harmless";
 }
 
+TEST_P(PoolTest, AnUpperBecomesALayer) {
+  const auto upper = pool_->create_upper("build", 0);
+  ASSERT_TRUE(upper);
+  std::filesystem::create_directories(*upper + "/upper/upper/work");
+  std::filesystem::create_directories(*upper + "/work/work");
+  write_text(*upper + "/upper/upper/work/deep", "x");
+  write_text(*upper + "/upper/work", "a file with the name of ours");
+  ASSERT_EQ(::chmod((*upper + "/upper").c_str(), 0711), 0);
+  ASSERT_EQ(::chown((*upper + "/upper").c_str(), 7, 8), 0);
+  ASSERT_TRUE(pool_->commit_upper("build", "made"));
+  EXPECT_FALSE(pool_->has_upper("build"));
+  ASSERT_TRUE(pool_->has_layer("made"));
+  const std::string layer = pool_->layer_path("made");
+  EXPECT_EQ(read_text(layer + "/upper/work/deep"), "x");
+  EXPECT_EQ(read_text(layer + "/work"), "a file with the name of ours");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{layer}, {}), 2);
+  struct stat info{};
+  ASSERT_EQ(::stat(layer.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0711U);
+  EXPECT_EQ(info.st_uid, 7U);
+  EXPECT_EQ(info.st_gid, 8U);
+  ASSERT_TRUE(pool_->remove_layer("made"));
+  EXPECT_FALSE(pool_->has_layer("made"));
+}
+
+TEST_P(PoolTest, ALayerIsNotReplacedByAnUpper) {
+  ASSERT_TRUE(add("made", "old"));
+  ASSERT_TRUE(pool_->create_upper("build", 0));
+  const auto committed = pool_->commit_upper("build", "made");
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().code, Code::kAlreadyExists);
+  EXPECT_TRUE(pool_->has_upper("build"));
+  EXPECT_EQ(read_text(pool_->layer_path("made") + "/file"), "old");
+  EXPECT_FALSE(pool_->commit_upper("missing", "other"));
+  EXPECT_FALSE(pool_->has_layer("other"));
+  EXPECT_FALSE(pool_->commit_upper("build", "../x"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, PoolTest,
                          ::testing::Values(Place::kLoop, Place::kDirect, Place::kReflink,
                                            Place::kPlain),
