@@ -137,8 +137,8 @@ def test_cp_from_a_hostile_sandbox_stays_in_the_destination(atoll, box, tmp_path
     """Links that point out of the tree are copied as links, never written through."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    atoll("exec", box, "--", "sh", "-c", f"mkdir -p /tmp/evil && ln -sfn {outside} /tmp/evil/dir && "
-          f"ln -sfn {outside}/file /tmp/evil/file")
+    atoll("exec", box, "--", "sh", "-c", f"mkdir -p /tmp/evil && ln -sfn {outside} "
+          f"/tmp/evil/dir && ln -sfn {outside}/file /tmp/evil/file")
     atoll("cp", f"{box}:/tmp/evil", str(tmp_path / "got"), check=None)
     assert list(outside.iterdir()) == []
 

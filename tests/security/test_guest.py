@@ -90,7 +90,8 @@ def lying_server(tmp_path_factory, server):
     shutil.copy2(BIN_DIR / "atoll", directory / "atoll")
     source = pathlib.Path(__file__).parent / "probes" / "lying_guest.c"
     compiler = shutil.which("clang-19") or shutil.which("gcc")
-    subprocess.run([compiler, "-O1", "-static", "-o", directory / "atoll-guest", source], check=True)
+    subprocess.run([compiler, "-O1", "-static", "-o", directory / "atoll-guest", source],
+                   check=True)
     with Server(bin_dir=directory) as running:
         yield running
 
@@ -107,10 +108,11 @@ def test_lying_guest_gets_an_error_and_nothing_else(lying_server, lie):
     before = kernel.kibibytes(daemons["api"], "VmHWM")
     sandbox = client.create()
     try:
+        command = {"type": "cmd", "cmd": {"command": [f"lie-{lie}"]}}
         requests = [
-            ("POST", f"{sandbox.path}/contexts", {"type": "cmd", "cmd": {"command": [f"lie-{lie}"]},
-                                                  "wait_until_done": True, "timeout_ms": 3000}),
-            ("POST", f"{sandbox.path}/contexts", {"type": "cmd", "cmd": {"command": [f"lie-{lie}"]}}),
+            ("POST", f"{sandbox.path}/contexts",
+             {**command, "wait_until_done": True, "timeout_ms": 3000}),
+            ("POST", f"{sandbox.path}/contexts", command),
             ("GET", sandbox.file_path(f"/lie-{lie}", "/stat"), None),
             ("GET", sandbox.file_path(f"/lie-{lie}", "/list"), None),
         ]

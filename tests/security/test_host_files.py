@@ -45,7 +45,8 @@ def test_descriptor_links_lead_to_nothing_of_the_host(attack):
         for name in os.listdir('/proc'):
             if not name.isdigit():
                 continue
-            for number in [] if failed(attempt(os.listdir, f'/proc/{name}/fd')) else os.listdir(f'/proc/{name}/fd'):
+            numbers = attempt(os.listdir, f'/proc/{name}/fd')
+            for number in [] if failed(numbers) else numbers:
                 path = f'/proc/{name}/fd/{number}'
                 target = attempt(os.readlink, path)
                 got['targets'].append(target)
@@ -69,8 +70,8 @@ def test_pid_1_has_only_its_own_descriptors(attack):
     """)
     if not refused(got["fds"]):
         for number, target in got["fds"].items():
-            assert target.startswith(("/dev/null", "socket:", "pipe:", "anon_inode:", "!ENOENT")), (
-                number, target)
+            assert target.startswith(("/dev/null", "socket:", "pipe:", "anon_inode:", "!ENOENT",
+                                      "!EACCES")), (number, target)
 
 
 def test_new_processes_inherit_no_descriptor(attack):
@@ -194,10 +195,12 @@ def test_core_dump_runs_no_program_and_leaves_no_file_on_the_host(attack):
 
 def test_sysrq_trigger_cannot_be_written(attack):
     # "h" prints help into the kernel log: harmless should it ever work.
-    got = attack("got['wrote'] = write('/proc/sysrq-trigger', 'h')")
-    assert refused(got["wrote"]) or got["wrote"] == 1
-    mask = attack("got['kind'] = stat.S_IFMT(os.stat('/proc/sysrq-trigger').st_mode)")
-    assert refused(got["wrote"]) or mask["kind"] == 0o020000, "the real trigger took the write"
+    got = attack("""
+        got['wrote'] = write('/proc/sysrq-trigger', 'h')
+        got['masked'] = os.path.exists('/proc/sysrq-trigger') and stat.S_ISCHR(
+            os.stat('/proc/sysrq-trigger').st_mode)
+    """)
+    assert refused(got["wrote"]) or got["masked"], "the real trigger took the write"
 
 
 @control

@@ -86,7 +86,7 @@ def test_thread_exhaustion_stays_inside(fresh_attack, neighbour):
 @pytest.mark.parametrize("how", ["heap", "shared memory", "memfd", "many processes"])
 def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
     programs = {
-        "heap": "x = bytearray(b'x') * (2 << 30)",
+        "heap": "x = bytearray(b'x') * (8 << 30)",
         "shared memory": "f = open('/dev/shm/bomb', 'wb')\nwhile True: f.write(b'x' * (1 << 20))",
         "memfd": "import os\nf = os.memfd_create('m')\nwhile True: os.write(f, b'x' * (1 << 20))",
         "many processes": "import os, time\nfor i in range(12): os.fork()\n"
@@ -97,7 +97,7 @@ def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
     available = memory_available()
     done = sandbox.run(["python3", "-c", programs[how]], user="root", timeout_ms=15000)
     assert done["exit_code"] != 0, done
-    assert memory_available() > available - 600 * MEBIBYTE
+    assert memory_available() > available - 3000 * MEBIBYTE
     assert neighbour.run(["true"])["exit_code"] == 0
     sandbox.run("rm -f /dev/shm/bomb", user="root")
     recovered(sandbox)
@@ -205,7 +205,8 @@ def test_descriptor_exhaustion_of_the_agent_is_survived(create, neighbour):
 
 def test_cpu_hog_leaves_time_for_others(create, neighbour):
     sandbox = create()
-    hog = sandbox.start("for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait", user="root")
+    hog = sandbox.start("for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait",
+                        user="root")
     begin = time.monotonic()
     for _ in range(5):
         assert neighbour.run(["true"])["exit_code"] == 0

@@ -1,4 +1,4 @@
-"""The overlay below the sandbox: layers are shared by all, so nobody may change or redirect them."""
+"""The overlay below the sandbox: its layers are shared by all, so nobody may change them."""
 import pytest
 
 from security_values import refused

@@ -83,9 +83,10 @@ def racing_path(world):
 def test_racing_reads_never_see_the_host(fresh_attack, world, racing_path):
     attack = fresh_attack()
     answers = {}
+    client, path = attack.sandbox.client, attack.sandbox.file_path(racing_path, user="root")
 
     def act():
-        answer = attack.sandbox.client.call("GET", attack.sandbox.file_path(racing_path, user="root"))
+        answer = client.call("GET", path)
         answers[answer.status] = answers.get(answer.status, 0) + 1
         assert world.secret.encode() not in answer.body
         assert answer.status in (200, 403, 404, 409), answer.body
@@ -97,9 +98,10 @@ def test_racing_reads_never_see_the_host(fresh_attack, world, racing_path):
 
 def test_racing_writes_never_change_the_host(fresh_attack, world, racing_path):
     attack = fresh_attack()
+    client, path = attack.sandbox.client, attack.sandbox.file_path(racing_path, user="root")
+
     def act():
-        answer = attack.sandbox.client.call("POST", attack.sandbox.file_path(racing_path, user="root"),
-                                            b"inside")
+        answer = client.call("POST", path, b"inside")
         assert answer.status in (200, 403, 404, 409, 500), answer.body
         assert pathlib.Path(world.file).read_text() == world.secret
 

@@ -12,7 +12,8 @@ FAMILIES = {"packet": (17, 3, 0), "vsock": (40, 1, 0), "alg": (38, 5, 0), "bluet
             "can": (29, 3, 1), "tipc": (30, 4, 0), "xdp": (44, 3, 0), "key": (15, 3, 2),
             "rds": (21, 5, 0), "rxrpc": (33, 2, 2), "kcm": (41, 2, 0), "smc": (43, 1, 0),
             "nfc": (39, 5, 0), "qipcrtr": (42, 2, 0), "mctp": (45, 2, 0), "x25": (9, 5, 0),
-            "appletalk": (5, 2, 0), "llc": (26, 2, 0), "phonet": (35, 2, 0), "ieee802154": (36, 2, 0)}
+            "appletalk": (5, 2, 0), "llc": (26, 2, 0), "phonet": (35, 2, 0),
+            "ieee802154": (36, 2, 0)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
