@@ -100,7 +100,9 @@ bool is_framing_field(std::string_view name) {
          equals_ignore_case(name, "transfer-encoding");
 }
 
-bool is_repeatable(std::string_view method) { return method != "POST" && method != "PATCH"; }
+bool is_repeatable(std::string_view method) {
+  return method != "POST" && method != "PATCH";
+}
 
 // `framing` is a complete header line, or empty.
 Result<std::string> make_head(const Url& url, std::string_view method, std::string_view path,
@@ -110,12 +112,12 @@ Result<std::string> make_head(const Url& url, std::string_view method, std::stri
     return fail(Code::kInvalidArgument, "the method or the path of a request is malformed");
   }
   const bool is_v6 = url.host.find(':') != std::string::npos;
-  std::string head = concat(method, " ", url.base_path, path, " HTTP/1.1\r\nhost: ",
-                            is_v6 ? concat("[", url.host, "]") : url.host, ":", url.port, "\r\n");
+  std::string head = concat(method, " ", url.base_path, path,
+                            " HTTP/1.1\r\nhost: ", is_v6 ? concat("[", url.host, "]") : url.host,
+                            ":", url.port, "\r\n");
   for (const auto& [name, value] : headers.lines()) {
     if (!is_token(name) || !is_field_value(value)) {
-      return fail(Code::kInvalidArgument,
-                  "a request header has characters that are not allowed");
+      return fail(Code::kInvalidArgument, "a request header has characters that are not allowed");
     }
     if (!is_framing_field(name)) {
       head += concat(name, ": ", value, "\r\n");
@@ -170,8 +172,8 @@ Task<Client::Impl::Taken> Client::Impl::take() {
   co_return Taken{std::make_unique<Connection>(std::move(stream)), false};
 }
 
-Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(
-    std::unique_ptr<Connection>& connection, bool bodiless, Result<bool> sent) {
+Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(std::unique_ptr<Connection>& connection,
+                                                            bool bodiless, Result<bool> sent) {
   const bool unsent = !sent && sent.error().code != Code::kUnavailable;
   if (unsent) {
     co_return fail(std::move(sent).error());
@@ -247,15 +249,13 @@ Client::~Client() = default;
 
 Task<std::unique_ptr<ClientResponse>> Client::send(std::string method, std::string path,
                                                    Headers headers, std::string body) {
-  const bool has_length =
-      !body.empty() || method == "POST" || method == "PUT" || method == "PATCH";
+  const bool has_length = !body.empty() || method == "POST" || method == "PUT" || method == "PATCH";
   const auto framing = has_length ? concat("content-length: ", body.size(), "\r\n") : std::string{};
   CO_TRY(const auto head, make_head(impl_->url, method, path, headers, framing));
   for (bool retried = false;; retried = true) {
     CO_TRY(auto taken, co_await impl_->take());
     auto sent = co_await send_whole(taken.connection->wire, head, body);
-    auto response =
-        co_await impl_->receive(taken.connection, method == "HEAD", std::move(sent));
+    auto response = co_await impl_->receive(taken.connection, method == "HEAD", std::move(sent));
     const bool stale = !response && response.error().code == Code::kUnavailable && taken.reused &&
                        !taken.connection->wire.parser().started();
     if (!stale || retried || !is_repeatable(method)) {
@@ -296,15 +296,16 @@ Result<Url> parse_url(std::string_view text) {
     url.base_path.pop_back();
   }
   const bool is_v6 = authority.starts_with('[');
-  const auto host_end = is_v6 ? authority.find(']') : std::min(authority.find(':'), authority.size());
+  const auto host_end =
+      is_v6 ? authority.find(']') : std::min(authority.find(':'), authority.size());
   if (host_end == std::string_view::npos) {
     return bad("has no end of its address");
   }
   url.host = authority.substr(is_v6 ? 1 : 0, host_end - (is_v6 ? 1 : 0));
   authority.remove_prefix(host_end + (is_v6 ? 1 : 0));
   const auto is_host_char = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           c == '.' || c == '-' || c == ':' || c == '_';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '-' || c == ':' || c == '_';
   };
   if (url.host.empty() || !std::ranges::all_of(url.host, is_host_char)) {
     return bad("has no valid host");

@@ -31,7 +31,9 @@ std::size_t resident_kib() {
 
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 
-char pattern(std::uint64_t at) { return static_cast<char>((at * 31 + (at >> 16)) & 0xFF); }
+char pattern(std::uint64_t at) {
+  return static_cast<char>((at * 31 + (at >> 16)) & 0xFF);
+}
 
 // Cheap to make and to check: every 4096th byte is a pattern, the rest is zero.
 void fill_pattern(std::span<char> buffer, std::uint64_t offset) {
@@ -93,10 +95,10 @@ Task<> count_body(Exchange& exchange) {
 }
 
 Task<std::string> upload(Client& client, Large& large, std::optional<std::uint64_t> length) {
-  CO_TRY(auto response, co_await client.send_stream("PUT", "/", {}, length,
-                                                    [&large](std::span<char> buffer) {
-                                                      return large.next(buffer);
-                                                    }));
+  CO_TRY(auto response,
+         co_await client.send_stream("PUT", "/", {}, length, [&large](std::span<char> buffer) {
+           return large.next(buffer);
+         }));
   co_return co_await read_all(response->body(), 100);
 }
 
@@ -167,10 +169,10 @@ struct Pieces {
 };
 
 Task<std::string> send_pieces(Client& client, Pieces& pieces, std::optional<std::uint64_t> length) {
-  CO_TRY(auto response, co_await client.send_stream("POST", "/", {}, length,
-                                                    [&pieces](std::span<char> buffer) {
-                                                      return pieces.next(buffer);
-                                                    }));
+  CO_TRY(auto response,
+         co_await client.send_stream("POST", "/", {}, length, [&pieces](std::span<char> buffer) {
+           return pieces.next(buffer);
+         }));
   co_return co_await read_all(response->body(), 1000);
 }
 

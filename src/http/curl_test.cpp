@@ -22,8 +22,8 @@ Task<> describe(Exchange& exchange) {
     }
     total += got;
   }
-  const auto line = concat(exchange.request().method, " ", exchange.request().target, " ", total,
-                           "\n");
+  const auto line =
+      concat(exchange.request().method, " ", exchange.request().target, " ", total, "\n");
   if (exchange.request().path == "/stream") {
     CO_TRY_DO(co_await exchange.start(200, {}, std::nullopt));
     for (const char& c : line) {
@@ -76,7 +76,9 @@ class Curl : public ::testing::Test {
   io::OffloadPool pool_{"curl", 1, 4};
 };
 
-TEST_F(Curl, Get) { EXPECT_EQ("GET /a?b=c 0\n", curl("'{}/a?b=c'")); }
+TEST_F(Curl, Get) {
+  EXPECT_EQ("GET /a?b=c 0\n", curl("'{}/a?b=c'"));
+}
 
 TEST_F(Curl, Head) {
   const auto answer = curl("-I {}/a");
@@ -87,9 +89,10 @@ TEST_F(Curl, Head) {
 }
 
 TEST_F(Curl, PostWithExpectContinue) {
-  const auto answer = curl("-v -H 'Expect: 100-continue' --expect100-timeout 30 "
-                           "--data-binary @- {}/p",
-                           "head -c 3000000 /dev/zero | ");
+  const auto answer = curl(
+      "-v -H 'Expect: 100-continue' --expect100-timeout 30 "
+      "--data-binary @- {}/p",
+      "head -c 3000000 /dev/zero | ");
   ASSERT_TRUE(answer);
   EXPECT_NE(std::string::npos, answer->find("< HTTP/1.1 100 Continue"));
   EXPECT_TRUE(answer->ends_with("POST /p 3000000\n"));

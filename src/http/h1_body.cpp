@@ -19,10 +19,18 @@ int hex_value(char c) {
 
 BodyDecoder::BodyDecoder(Framing framing) {
   switch (framing.kind) {
-    case Framing::Kind::kNone: state_ = State::kDone; break;
-    case Framing::Kind::kLength: state_ = State::kLength; break;
-    case Framing::Kind::kChunked: state_ = State::kChunkSize; break;
-    case Framing::Kind::kUntilClose: state_ = State::kUntilClose; break;
+    case Framing::Kind::kNone:
+      state_ = State::kDone;
+      break;
+    case Framing::Kind::kLength:
+      state_ = State::kLength;
+      break;
+    case Framing::Kind::kChunked:
+      state_ = State::kChunkSize;
+      break;
+    case Framing::Kind::kUntilClose:
+      state_ = State::kUntilClose;
+      break;
   }
   remaining_ = framing.kind == Framing::Kind::kLength ? framing.length : 0;
 }
@@ -30,9 +38,12 @@ BodyDecoder::BodyDecoder(Framing framing) {
 std::uint64_t BodyDecoder::plain_bytes() const {
   switch (state_) {
     case State::kLength:
-    case State::kChunkData: return remaining_;
-    case State::kUntilClose: return UINT64_MAX;
-    default: return 0;
+    case State::kChunkData:
+      return remaining_;
+    case State::kUntilClose:
+      return UINT64_MAX;
+    default:
+      return 0;
   }
 }
 
@@ -79,7 +90,8 @@ std::optional<Refusal> BodyDecoder::spend_overhead() {
 // One byte of chunk framing.
 std::optional<Refusal> BodyDecoder::control_byte(char c) {
   switch (state_) {
-    case State::kChunkSize: return size_byte(c);
+    case State::kChunkSize:
+      return size_byte(c);
     case State::kChunkExtension:
       if (c == '\r') {
         state_ = State::kChunkSizeLf;
@@ -103,7 +115,8 @@ std::optional<Refusal> BodyDecoder::control_byte(char c) {
       }
       state_ = state_ == State::kChunkDataCr ? State::kChunkDataLf : State::kChunkSize;
       return std::nullopt;
-    default: return trailer_byte(c);
+    default:
+      return trailer_byte(c);
   }
 }
 

@@ -87,7 +87,8 @@ template <bool IsRequest>
 std::optional<Refusal> run(std::string_view text, Http1Head& head) {
   Collector<IsRequest> collector{head};
   ErrorCode error;
-  const std::size_t used = collector.put(boost::asio::const_buffer{text.data(), text.size()}, error);
+  const std::size_t used =
+      collector.put(boost::asio::const_buffer{text.data(), text.size()}, error);
   if (error) {
     return refusal_of(error, text);
   }

@@ -148,8 +148,8 @@ Task<> Http1Wire::write(std::string_view first, std::string_view second) {
     CO_TRY_DO(co_await take_turns());
     const auto head = first.substr(0, kPieceBytes);
     first.remove_prefix(head.size());
-    const auto tail = first.empty() ? second.substr(0, kPieceBytes - head.size())
-                                    : std::string_view{};
+    const auto tail =
+        first.empty() ? second.substr(0, kPieceBytes - head.size()) : std::string_view{};
     second.remove_prefix(tail.size());
     CO_TRY_DO(co_await before(options_.stall_timeout, stream_.write(head, tail)));
     if (options_.sent_bytes != nullptr) {

@@ -13,21 +13,40 @@ constexpr std::array<std::string_view, 7> kMethods{"GET",   "HEAD",   "POST",   
 
 // Fields that steer framing, routing or authority: in a trailer they would arrive after the
 // decision they steer has been made.
-constexpr std::array<std::string_view, 21> kForbiddenInTrailer{
-    "transfer-encoding", "content-length", "content-encoding", "content-type", "content-range",
-    "trailer",           "host",           "connection",       "keep-alive",   "te",
-    "upgrade",           "expect",         "authorization",    "cookie",       "set-cookie",
-    "cache-control",     "range",          "if-match",         "x-api-key",    "proxy-authorization",
-    "x-forwarded-for"};
+constexpr std::array<std::string_view, 21> kForbiddenInTrailer{"transfer-encoding",
+                                                               "content-length",
+                                                               "content-encoding",
+                                                               "content-type",
+                                                               "content-range",
+                                                               "trailer",
+                                                               "host",
+                                                               "connection",
+                                                               "keep-alive",
+                                                               "te",
+                                                               "upgrade",
+                                                               "expect",
+                                                               "authorization",
+                                                               "cookie",
+                                                               "set-cookie",
+                                                               "cache-control",
+                                                               "range",
+                                                               "if-match",
+                                                               "x-api-key",
+                                                               "proxy-authorization",
+                                                               "x-forwarded-for"};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 bool is_alnum(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 bool is_hex_digit(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+}
 
 bool is_token_char(char c) {
   return is_alnum(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
@@ -53,8 +72,8 @@ bool is_host(std::string_view host) {
     }
     ++end;
   } else {
-    while (end < host.size() && (is_alnum(host[end]) || host[end] == '.' || host[end] == '-' ||
-                                 host[end] == '_')) {
+    while (end < host.size() &&
+           (is_alnum(host[end]) || host[end] == '.' || host[end] == '-' || host[end] == '_')) {
       ++end;
     }
     if (end == 0) {
@@ -161,7 +180,9 @@ bool is_field_value(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return is_control(c) && c != '\t'; });
 }
 
-void HeadScanner::reset() { position_ = line_start_ = lines_ = 0; }
+void HeadScanner::reset() {
+  position_ = line_start_ = lines_ = 0;
+}
 
 std::optional<Refusal> HeadScanner::over_limit() const {
   if (lines_ == 0 && position_ >= kMaxStartLineBytes) {
@@ -239,8 +260,7 @@ std::optional<Refusal> gate_request(Http1Head& head) {
         !equals_ignore_case(head.headers.get("expect"), "100-continue")) {
       return Refusal{417, "the only expectation understood is 100-continue"};
     }
-    head.expects_continue =
-        head.minor_version >= 1 && head.framing.kind != Framing::Kind::kNone;
+    head.expects_continue = head.minor_version >= 1 && head.framing.kind != Framing::Kind::kNone;
   }
   head.keep_alive = head.minor_version >= 1 && !has_connection_token(head.headers, "close");
   return std::nullopt;

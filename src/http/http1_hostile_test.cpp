@@ -1,13 +1,15 @@
 // Every vector of http1_vectors.h through the parser: whole, byte by byte and cut at random, with
 // the same outcome each time; then mutations of them, which must never crash nor depend on cuts.
-// ATOLL_WRITE_CORPUS=DIR writes the vectors as seed files for a fuzz target.
+// ATOLL_WRITE_CORPUS=DIR keeps the vectors as seed files for a fuzz target.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 
 #include "base/strings.h"
 #include "http/h1_parser.h"
@@ -136,11 +138,21 @@ std::string mutate(std::string bytes, std::mt19937& random) {
     const std::size_t at = random() % bytes.size();
     const char spice = kSpice[random() % kSpice.size()];
     switch (random() % 5) {
-      case 0: bytes[at] = spice; break;
-      case 1: bytes.insert(at, 1, spice); break;
-      case 2: bytes.erase(at, random() % 4 + 1); break;
-      case 3: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 24)); break;
-      default: bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8))); break;
+      case 0:
+        bytes[at] = spice;
+        break;
+      case 1:
+        bytes.insert(at, 1, spice);
+        break;
+      case 2:
+        bytes.erase(at, random() % 4 + 1);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 24));
+        break;
+      default:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
+        break;
     }
   }
   return bytes;
@@ -160,17 +172,23 @@ TEST(Http1Gate, MutationsNeverCrashNorDependOnCuts) {
   EXPECT_GT(refused, 1000U);
 }
 
-TEST(Http1Gate, WritesTheCorpusOnRequest) {
-  const char* directory = std::getenv("ATOLL_WRITE_CORPUS");
-  if (directory == nullptr) {
-    GTEST_SKIP() << "set ATOLL_WRITE_CORPUS to a directory";
-  }
+TEST(Http1Gate, TheTableBecomesACorpus) {
+  char temporary[] = "/tmp/atoll_corpus_XXXXXX";
+  const char* wanted = std::getenv("ATOLL_WRITE_CORPUS");
+  const std::filesystem::path directory = wanted != nullptr ? wanted : ::mkdtemp(temporary);
+  std::set<std::string> names;
   for (const auto& vector : request_vectors()) {
     std::string name{vector.name};
     for (char& c : name) {
       c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
     }
-    std::ofstream{concat(directory, "/", name, ".txt"), std::ios::binary} << on_the_wire(vector);
+    EXPECT_TRUE(names.insert(name).second) << name;
+    std::ofstream file{directory / (name + ".txt"), std::ios::binary};
+    file << on_the_wire(vector);
+    EXPECT_TRUE(file.good());
+  }
+  if (wanted == nullptr) {
+    std::filesystem::remove_all(directory);
   }
 }
 

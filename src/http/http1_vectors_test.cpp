@@ -9,12 +9,18 @@ namespace {
 std::string post(std::string_view lines, std::string_view rest) {
   return concat("POST /v HTTP/1.1\r\nHost: x\r\n", lines, "\r\n", rest);
 }
-std::string get(std::string_view lines) { return concat("GET /v HTTP/1.1\r\n", lines, "\r\n"); }
+std::string get(std::string_view lines) {
+  return concat("GET /v HTTP/1.1\r\n", lines, "\r\n");
+}
 std::string target(std::string_view text) {
   return concat("GET ", text, " HTTP/1.1\r\nHost: x\r\n\r\n");
 }
-std::string chunked(std::string_view rest) { return post("Transfer-Encoding: chunked\r\n", rest); }
-std::string host(std::string_view value) { return get(concat("Host: ", value, "\r\n")); }
+std::string chunked(std::string_view rest) {
+  return post("Transfer-Encoding: chunked\r\n", rest);
+}
+std::string host(std::string_view value) {
+  return get(concat("Host: ", value, "\r\n"));
+}
 
 std::string many_fields(int count) {
   std::string lines = "Host: x\r\n";
@@ -72,7 +78,8 @@ Vectors encoding_vectors() {
       {"TE quoted", te("\"chunked\""), 501},
       {"TE with leading comma", te(", chunked"), 501},
       {"TE with vertical tab", te("\vchunked"), 400},
-      {"two TE lines", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", ""), 400},
+      {"two TE lines", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", ""),
+       400},
       {"TE then TE identity",
        post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", ""), 400},
       {"TE identity then TE chunked",
@@ -196,8 +203,8 @@ Vectors chunk_vectors() {
       bad("chunk extension with bare LF", "3;a\nabc\r\n0\r\n\r\n"),
       bad("chunk extension with bare CR", "3;a\rb\r\nabc\r\n0\r\n\r\n"),
       bad("chunk extension with 8-bit", "3;\xFF\r\nabc\r\n0\r\n\r\n"),
-      {"chunk extension huge", chunked(concat("3;", std::string(20000, 'a'), "\r\nabc\r\n0\r\n\r\n")),
-       400, true},
+      {"chunk extension huge",
+       chunked(concat("3;", std::string(20000, 'a'), "\r\nabc\r\n0\r\n\r\n")), 400, true},
       bad("no CRLF after chunk data", "3\r\nabc0\r\n\r\n"),
       bad("LF after chunk data", "3\r\nabc\n0\r\n\r\n"),
       bad("chunk data too long", "3\r\nabcd\r\n0\r\n\r\n"),
@@ -224,16 +231,18 @@ Vectors accepted_vectors() {
       {"POST without body", post("", "")},
       {"GET with a body", get("Host: x\r\nContent-Length: 3\r\n") + "abc", 0, false, "abc"},
       {"chunked", chunked("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), 0, false, "abcde"},
-      {"chunked, upper-case", post("Transfer-Encoding: Chunked\r\n", "A\r\n0123456789\r\n0\r\n\r\n"), 0,
-       false, "0123456789"},
-      {"TE with blanks around", post("Transfer-Encoding: \t chunked \t\r\n", "1\r\na\r\n0\r\n\r\n"), 0,
-       false, "a"},
+      {"chunked, upper-case",
+       post("Transfer-Encoding: Chunked\r\n", "A\r\n0123456789\r\n0\r\n\r\n"), 0, false,
+       "0123456789"},
+      {"TE with blanks around", post("Transfer-Encoding: \t chunked \t\r\n", "1\r\na\r\n0\r\n\r\n"),
+       0, false, "a"},
       {"chunked, empty", chunked("0\r\n\r\n")},
       {"chunked with extension", chunked("3;a=b;c=\"d e\"\r\nabc\r\n0;x\r\n\r\n"), 0, false, "abc"},
-      {"chunked with trailer", chunked("3\r\nabc\r\n0\r\nX-Sum: 1\r\nY:2\r\n\r\n"), 0, false, "abc"},
+      {"chunked with trailer", chunked("3\r\nabc\r\n0\r\nX-Sum: 1\r\nY:2\r\n\r\n"), 0, false,
+       "abc"},
       {"chunked with zeros", chunked("0000000000000003\r\nabc\r\n000\r\n\r\n"), 0, false, "abc"},
-      {"chunk that looks like a request", chunked("11\r\nGET /n HTTP/1.1\r\n\r\n0\r\n\r\n"), 0, false,
-       "GET /n HTTP/1.1\r\n"},
+      {"chunk that looks like a request", chunked("11\r\nGET /n HTTP/1.1\r\n\r\n0\r\n\r\n"), 0,
+       false, "GET /n HTTP/1.1\r\n"},
       {"blanks around a value", get("Host:\t x \t\r\nA:\r\n")},
       {"8-bit value", get("Host: x\r\nA: \xC3\xA9\r\n")},
       {"Host with port", host("example.org:8080")},
@@ -251,8 +260,10 @@ Vectors accepted_vectors() {
       {"connection close in a list", get("Host: x\r\nConnection: foo, Close\r\n"), 0, false, "",
        true},
       {"HTTP/1.0", "GET /v HTTP/1.0\r\n\r\n", 0, false, "", true},
-      {"HTTP/1.0 with CL", "POST /v HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", 0, false, "abc", true},
-      {"HTTP/1.0 keep-alive", "GET /v HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 0, false, "", true},
+      {"HTTP/1.0 with CL", "POST /v HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", 0, false, "abc",
+       true},
+      {"HTTP/1.0 keep-alive", "GET /v HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 0, false, "",
+       true},
   };
 }
 

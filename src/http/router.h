@@ -22,8 +22,8 @@ class Router {
   struct Match {
     const RouteHandler* handler = nullptr;  // nullptr: no such route
     PathParameters parameters;
-    std::string_view pattern;               // for logs and metrics labels
-    std::string allowed_methods;            // set when the path exists with other methods (405)
+    std::string_view pattern;     // for logs and metrics labels
+    std::string allowed_methods;  // set when the path exists with other methods (405)
   };
   Match match(std::string_view method, std::string_view path) const;
 

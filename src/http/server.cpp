@@ -11,6 +11,11 @@ namespace atl::http {
 
 using namespace std::chrono_literals;
 
+namespace {
+// After so many connections in a row the loop gets to do something else.
+constexpr unsigned kAcceptsPerTurn = 64;
+}  // namespace
+
 struct Server::Impl {
   Impl(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits, Metrics& metrics)
       : core(reactor, std::move(handler), limits, metrics),
@@ -52,14 +57,18 @@ Task<> Server::Impl::run() {
 }
 
 Task<> Server::Impl::accept_connections(Scope& scope) {
-  for (;;) {
-    if (scope.running() >= core.limits.connections) {
+  bool failing = false;
+  for (unsigned accepted = 1;; ++accepted) {
+    while (scope.running() >= core.limits.connections) {
       slot_free.clear();
       CO_TRY_DO(co_await slot_free.wait());
-      continue;
+    }
+    if (accepted % kAcceptsPerTurn == 0) {
+      CO_TRY_DO(co_await sleep_for(Duration::zero()));
     }
     auto stream = co_await listener->accept();
     if (stream) {
+      failing = false;
       scope.spawn("http connection", serve(*std::move(stream)));
       continue;
     }
@@ -67,7 +76,9 @@ Task<> Server::Impl::accept_connections(Scope& scope) {
       co_return fail(std::move(stream).error());
     }
     // Out of descriptors, most likely. Nothing tells when one is free again, so look later.
-    LOG_WARN("cannot accept connections", {"error", stream.error()});
+    if (!std::exchange(failing, true)) {
+      LOG_WARN("cannot accept connections", {"error", stream.error()});
+    }
     CO_TRY_DO(co_await sleep_for(100ms));
   }
 }
@@ -102,8 +113,14 @@ Server::Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits
     : impl_(std::make_unique<Impl>(reactor, std::move(listening), std::move(handler), limits,
                                    metrics)) {}
 Server::~Server() = default;
-Task<> Server::run() { return impl_->run(); }
-void Server::drain() { impl_->drain(); }
-std::uint16_t Server::port() const { return impl_->port; }
+Task<> Server::run() {
+  return impl_->run();
+}
+void Server::drain() {
+  impl_->drain();
+}
+std::uint16_t Server::port() const {
+  return impl_->port;
+}
 
 }  // namespace atl::http

@@ -19,9 +19,9 @@ struct ServerLimits {
   std::size_t header_bytes = 64 * 1024;
   std::size_t header_count = 128;
   std::size_t connections = 4096;
-  Duration header_timeout = std::chrono::seconds{15};   // first byte to end of the head
-  Duration idle_timeout = std::chrono::seconds{75};     // between requests
-  Duration stall_timeout = std::chrono::seconds{60};    // one read or write of a body
+  Duration header_timeout = std::chrono::seconds{15};  // first byte to end of the head
+  Duration idle_timeout = std::chrono::seconds{75};    // between requests
+  Duration stall_timeout = std::chrono::seconds{60};   // one read or write of a body
 };
 
 // One request and its answer. Exactly one of respond() or start()/write()*/finish().

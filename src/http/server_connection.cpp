@@ -119,10 +119,10 @@ Task<bool> ServerConnection::next_request(bool first) {
 
 Task<> ServerConnection::refuse(Refusal refusal) {
   const auto response = error_response(refusal.status, "bad_request", refusal.reason);
-  const std::string head =
-      concat("HTTP/1.1 ", refusal.status, " ", status_text(refusal.status), "\r\n",
-             core_.date_line(), "content-type: application/json\r\ncontent-length: ",
-             response.body.size(), "\r\nconnection: close\r\n\r\n");
+  const std::string head = concat(
+      "HTTP/1.1 ", refusal.status, " ", status_text(refusal.status), "\r\n", core_.date_line(),
+      "content-type: application/json\r\ncontent-length: ", response.body.size(),
+      "\r\nconnection: close\r\n\r\n");
   core_.metrics.count_response(refusal.status);
   CO_TRY_DO(co_await wire_.write(head, response.body));
   co_return co_await linger();
@@ -150,10 +150,16 @@ Task<bool> ServerConnection::serve_request() {
       co_return true;
     }
   }
-  if (!wire_.parser().done() || wire_.has_input()) {
+  if (!wire_.parser().done() || wire_.has_input() || has_unread_bytes()) {
     CO_TRY_DO(co_await linger());
   }
   co_return false;
+}
+
+// Closing a socket that still holds input makes the kernel reset it.
+bool ServerConnection::has_unread_bytes() const {
+  char byte;
+  return ::recv(stream_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 Task<> ServerConnection::answer_failure(ServerExchange& exchange, const Result<>& handled) {
@@ -165,8 +171,7 @@ Task<> ServerConnection::answer_failure(ServerExchange& exchange, const Result<>
   const Error& error = handled.error();
   // The one failure that HTTP has a status of its own for.
   const int status = error.reason == kClientStalled ? 408 : code_http_status(error.code);
-  co_return co_await exchange.respond(
-      error_response(status, code_name(error.code), error.message));
+  co_return co_await exchange.respond(error_response(status, code_name(error.code), error.message));
 }
 
 Task<> ServerConnection::linger() {

@@ -29,6 +29,7 @@ class ServerConnection {
   Task<bool> serve_request();
   Task<> answer_failure(ServerExchange& exchange, const Result<>& handled);
   Task<> refuse(Refusal refusal);
+  bool has_unread_bytes() const;
   // Lets a client that is still sending read our last answer before the kernel resets it.
   Task<> linger();
   Task<> discard_input();

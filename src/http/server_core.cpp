@@ -35,8 +35,8 @@ const std::string& ServerCore::date_line() {
     ::gmtime_r(&now, &parts);
     char text[64];
     // The C locale's English names are what the RFC asks for; the daemon never calls setlocale.
-    date_line_ = {text, std::strftime(text, sizeof text, "date: %a, %d %b %Y %H:%M:%S GMT\r\n",
-                                      &parts)};
+    date_line_ = {text,
+                  std::strftime(text, sizeof text, "date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts)};
   }
   return date_line_;
 }

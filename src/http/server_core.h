@@ -22,23 +22,23 @@ struct ServerMetrics {
   std::array<Counter*, 4> responses_by_class;  // 2xx to 5xx
 };
 
-struct ServerCore {
-  io::Reactor& reactor;
-  Handler handler;
-  ServerLimits limits;
-  ServerMetrics metrics;
-  bool draining = false;
+class ServerCore {
+ public:
+  ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m)
+      : reactor(r), handler(std::move(h)), limits(l), metrics(m) {}
 
   // "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", formatted once per second.
   const std::string& date_line();
 
+  io::Reactor& reactor;
+  const Handler handler;
+  const ServerLimits limits;
+  ServerMetrics metrics;
+  bool draining = false;
+
  private:
   std::time_t date_seconds_ = 0;
   std::string date_line_;
-
- public:
-  ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m)
-      : reactor(r), handler(std::move(h)), limits(l), metrics(m) {}
 };
 
 }  // namespace atl::http

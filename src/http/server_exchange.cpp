@@ -10,7 +10,9 @@ namespace {
 // Chunks up to this size are copied into one write with their framing.
 constexpr std::size_t kCopiedChunkBytes = 16 * 1024;
 
-bool is_bodiless(int status) { return status == 204 || status == 304; }
+bool is_bodiless(int status) {
+  return status == 204 || status == 304;
+}
 
 std::string chunk_line(std::size_t size) {
   char text[20];
@@ -71,8 +73,7 @@ Task<std::size_t> ServerExchange::read_body(std::span<char> buffer) {
 void ServerExchange::decide_keep_alive(const Headers& headers) {
   const bool body_read = wire_.parser().done();
   if (core_.draining || wire_.refusal() || (continue_awaited_ && !body_read) ||
-      equals_ignore_case(headers.get("connection"), "close") ||
-      coding_ == Coding::kUntilClose) {
+      equals_ignore_case(headers.get("connection"), "close") || coding_ == Coding::kUntilClose) {
     keep_alive_ = false;
   }
 }

@@ -45,9 +45,7 @@ class ServerExchange final : public Exchange {
   class RequestBody final : public Body {
    public:
     explicit RequestBody(ServerExchange& exchange) : exchange_(exchange) {}
-    Task<std::size_t> read(std::span<char> buffer) override {
-      return exchange_.read_body(buffer);
-    }
+    Task<std::size_t> read(std::span<char> buffer) override { return exchange_.read_body(buffer); }
     std::optional<std::uint64_t> length() const override { return exchange_.body_length_; }
 
    private:

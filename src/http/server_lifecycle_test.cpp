@@ -1,5 +1,8 @@
 // The server over time: timeouts, draining, clients that leave, stall or come in crowds.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/strings.h"
 #include "http/client.h"
@@ -12,7 +15,9 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-Task<> say_hello(Exchange& exchange) { return exchange.respond({200, {}, "hello"}); }
+Task<> say_hello(Exchange& exchange) {
+  return exchange.respond({200, {}, "hello"});
+}
 
 TEST(ServerTimeouts, ASlowHeadGets408) {
   TestServer server{say_hello, {.header_timeout = 30ms}};
@@ -202,8 +207,7 @@ Task<> wait_or_gone(Exchange& exchange, Noted& noted, Gate& gate) {
 TEST(Server, ClientGoneFiresWhenTheClientLeaves) {
   Noted noted;
   Gate gate;
-  TestServer server{
-      [&](Exchange& exchange) { return wait_or_gone(exchange, noted, gate); }};
+  TestServer server{[&](Exchange& exchange) { return wait_or_gone(exchange, noted, gate); }};
   struct Steps {
     static Task<> run(TestServer& server, Gate& gate) {
       CO_TRY(auto stream, co_await connect_raw(server));
@@ -220,8 +224,7 @@ TEST(Server, ClientGoneFiresWhenTheClientLeaves) {
 TEST(Server, AConnectionIsUsableAfterClientGoneWasCancelled) {
   Noted noted;
   Gate gate;
-  TestServer server{
-      [&](Exchange& exchange) { return wait_or_gone(exchange, noted, gate); }};
+  TestServer server{[&](Exchange& exchange) { return wait_or_gone(exchange, noted, gate); }};
   struct Steps {
     static Task<> run(TestServer& server, Gate& gate) {
       Client client{server.reactor(), server.url()};
@@ -268,6 +271,51 @@ TEST(Server, AFullServerLetsClientsWait) {
   };
   EXPECT_TRUE(server.run(Steps::run(server)));
   EXPECT_EQ(2U, server.connections_seen());
+}
+
+Task<> say_peer(Exchange& exchange) {
+  return exchange.respond({200, {}, exchange.peer()});
+}
+
+Task<> serve_on_unix(io::Reactor& reactor, Server& server, std::string path) {
+  Scope scope{co_await current_context()};
+  scope.spawn("server", server.run());
+  CO_TRY(auto stream, co_await io::connect_unix(reactor, path));
+  CO_TRY_DO(co_await stream->write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  CO_TRY(const auto answer, co_await read_to_end(*stream));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nunix"));
+  server.drain();
+  co_return co_await scope.join();
+}
+
+TEST(Server, ServesAUnixSocketToo) {
+  char directory[] = "/tmp/atoll_http_XXXXXX";
+  ASSERT_NE(nullptr, ::mkdtemp(directory));
+  const auto path = concat(directory, "/socket");
+  io::Reactor reactor;
+  Metrics metrics;
+  Server server{reactor, *io::Listener::bind_unix(path, 0600), say_peer, {}, metrics};
+  EXPECT_TRUE(reactor.run_until_complete(serve_on_unix(reactor, server, path)));
+  ::unlink(path.c_str());
+  ::rmdir(directory);
+}
+
+TEST(Server, KnowsItsPeer) {
+  TestServer server{say_peer};
+  const auto answer =
+      server.run(exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(answer);
+  EXPECT_NE(std::string::npos, answer->find("\r\n\r\n127.0.0.1:"));
+}
+
+// A client that pipelines after `connection: close` still gets the whole last answer.
+TEST(Server, BytesAfterTheLastRequestDoNotEatTheAnswer) {
+  TestServer server{say_hello};
+  const auto answer = server.run(exchange_raw(
+      server,
+      concat("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", std::string(200000, 'x'))));
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->ends_with("\r\n\r\nhello"));
 }
 
 Task<> many_clients(TestServer& server, int count) {

@@ -131,7 +131,9 @@ Task<> head_then_get(Client& client) {
   co_return ok();
 }
 
-Task<> say_hello(Exchange& exchange) { return exchange.respond({200, {}, "hello"}); }
+Task<> say_hello(Exchange& exchange) {
+  return exchange.respond({200, {}, "hello"});
+}
 
 Task<> stream_hello(Exchange& exchange) {
   CO_TRY_DO(co_await exchange.start(200, {}, 5));
@@ -149,12 +151,14 @@ TEST(Server, HeadHasTheLengthButNoBody) {
   }
 }
 
-Task<> no_content(Exchange& exchange) { return exchange.respond({204, {}, "dropped"}); }
+Task<> no_content(Exchange& exchange) {
+  return exchange.respond({204, {}, "dropped"});
+}
 
 TEST(Server, NoContentHasNoBodyAndNoLength) {
   TestServer server{no_content};
-  const auto answer = server.run(
-      exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const auto answer =
+      server.run(exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->starts_with("HTTP/1.1 204 No Content\r\n"));
   EXPECT_TRUE(answer->ends_with("\r\n\r\n"));
@@ -170,23 +174,26 @@ TEST(Server, Http10GetsNoChunksAndACloseInstead) {
   EXPECT_TRUE(contains(*answer, "connection: close\r\n"));
 }
 
-Task<> fail_not_found(Exchange&) { co_return fail(Code::kNotFound, "no \"such\" thing"); }
-Task<> say_nothing(Exchange&) { co_return ok(); }
+Task<> fail_not_found(Exchange&) {
+  co_return fail(Code::kNotFound, "no \"such\" thing");
+}
+Task<> say_nothing(Exchange&) {
+  co_return ok();
+}
 
 TEST(Server, AHandlerErrorBecomesItsStatus) {
   TestServer server{fail_not_found};
-  const auto answer = server.run(
-      exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const auto answer =
+      server.run(exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->starts_with("HTTP/1.1 404 Not Found\r\n"));
-  EXPECT_TRUE(answer->ends_with(
-      R"({"error":{"code":"not_found","message":"no \"such\" thing"}})"));
+  EXPECT_TRUE(answer->ends_with(R"({"error":{"code":"not_found","message":"no \"such\" thing"}})"));
 }
 
 TEST(Server, NoAnswerBecomes500) {
   TestServer server{say_nothing};
-  const auto answer = server.run(
-      exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const auto answer =
+      server.run(exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->starts_with("HTTP/1.1 500 "));
 }
@@ -197,8 +204,8 @@ Task<> split_response(Exchange& exchange) {
 
 TEST(Server, AHeaderCannotSplitTheResponse) {
   TestServer server{split_response};
-  const auto answer = server.run(
-      exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const auto answer =
+      server.run(exchange_raw(server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->starts_with("HTTP/1.1 500 "));
   EXPECT_FALSE(contains(*answer, "x-injected"));
@@ -254,14 +261,16 @@ TEST(Server, AnAbortOfAnAnswerWithoutLengthIsAReset) {
   EXPECT_EQ(Code::kUnavailable, server.run(read_until_error(server)));
 }
 
-Task<> ignore_body(Exchange& exchange) { return exchange.respond({200, {}, "ignored"}); }
+Task<> ignore_body(Exchange& exchange) {
+  return exchange.respond({200, {}, "ignored"});
+}
 
 TEST(Server, AnUnreadSmallBodyIsSkipped) {
   TestServer server{ignore_body};
-  const auto answer = server.run(
-      exchange_raw(server, concat("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
-                                  std::string(1000, 'x'),
-                                  "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")));
+  const auto answer = server.run(exchange_raw(
+      server,
+      concat("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", std::string(1000, 'x'),
+             "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")));
   ASSERT_TRUE(answer);
   EXPECT_EQ(2U, occurrences(*answer, "HTTP/1.1 200 OK\r\n"));
 }
@@ -278,8 +287,9 @@ TEST(Server, AnUnreadLargeBodyEndsTheConnectionAfterTheAnswer) {
 
 Task<std::string> ask_before_sending(TestServer& server) {
   CO_TRY(auto stream, co_await connect_raw(server));
-  CO_TRY_DO(co_await stream->write("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-                                   "Connection: close\r\nContent-Length: 3\r\n\r\n"));
+  CO_TRY_DO(
+      co_await stream->write("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                             "Connection: close\r\nContent-Length: 3\r\n\r\n"));
   CO_TRY(auto invitation, co_await read_until(*stream, "\r\n\r\n"));
   if (invitation == "HTTP/1.1 100 Continue\r\n\r\n") {
     CO_TRY_DO(co_await stream->write("abc"));

@@ -57,9 +57,13 @@ void Reactor::Impl::fire() {
 Reactor::Reactor() : impl_(std::make_unique<Impl>()) {}
 Reactor::~Reactor() = default;
 
-Instant Reactor::now() const { return std::chrono::steady_clock::now(); }
+Instant Reactor::now() const {
+  return std::chrono::steady_clock::now();
+}
 
-void Reactor::post(Callback callback) { asio::post(impl_->context, std::move(callback)); }
+void Reactor::post(Callback callback) {
+  asio::post(impl_->context, std::move(callback));
+}
 
 Loop::TimerId Reactor::start_timer(Instant when, Callback callback) {
   const TimerId id = impl_->next_timer++;
@@ -82,7 +86,9 @@ void Reactor::run() {
   impl_->context.run();
 }
 
-void Reactor::stop() { impl_->context.stop(); }
+void Reactor::stop() {
+  impl_->context.stop();
+}
 
 // Asio keeps completions alive after a cancel, so each armed wait has a token that outlives the
 // watch: a completion whose token was withdrawn does nothing. Shared by the watch and the handler.
@@ -121,23 +127,22 @@ void FdWatch::Wait::start(TaskContext&) {
   }
   CHECK(!slot);
   slot = std::make_shared<Impl::Armed>(Impl::Armed{&watch_, this});
-  const auto type = direction_ == Direction::kReadable
-                        ? asio::posix::stream_descriptor::wait_read
-                        : asio::posix::stream_descriptor::wait_write;
-  impl.descriptor.async_wait(
-      type, [armed = slot, index = static_cast<int>(direction_)](
-                const boost::system::error_code& error) {
-        if (armed->watch == nullptr) {
-          return;
-        }
-        armed->watch->impl_->armed[index].reset();
-        if (Wait* waiter = std::exchange(armed->waiter, nullptr)) {
-          waiter->complete(error ? Result<>{fail(Code::kUnavailable, error.message())}
-                                 : Result<>{});
-        }
-      });
+  const auto type = direction_ == Direction::kReadable ? asio::posix::stream_descriptor::wait_read
+                                                       : asio::posix::stream_descriptor::wait_write;
+  impl.descriptor.async_wait(type, [armed = slot, index = static_cast<int>(direction_)](
+                                       const boost::system::error_code& error) {
+    if (armed->watch == nullptr) {
+      return;
+    }
+    armed->watch->impl_->armed[index].reset();
+    if (Wait* waiter = std::exchange(armed->waiter, nullptr)) {
+      waiter->complete(error ? Result<>{fail(Code::kUnavailable, error.message())} : Result<>{});
+    }
+  });
 }
 
-void FdWatch::Wait::stop() { watch_.impl_->armed[static_cast<int>(direction_)]->waiter = nullptr; }
+void FdWatch::Wait::stop() {
+  watch_.impl_->armed[static_cast<int>(direction_)]->waiter = nullptr;
+}
 
 }  // namespace atl::io
