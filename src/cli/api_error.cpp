@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "cli/limits.h"
 
 namespace atl::cli {
 namespace {
@@ -31,7 +32,10 @@ Code code_from_http_status(int status) {
     case 410:
       return Code::kFailedPrecondition;
     case 413:
+    case 507:
       return Code::kResourceExhausted;
+    case 416:
+      return Code::kOutOfRange;
     case 502:
       return Code::kUnavailable;
     default:
@@ -59,10 +63,32 @@ Error error_from_answer(int status, std::string_view body) {
   if (const Json* code = detail->find("code"); code && code->as_string()) {
     error.reason = *code->as_string();
   }
+  // The narrower word, where the server has one.
+  if (const Json* details = detail->find("details")) {
+    const Json* reason = details->find("reason");
+    if (reason != nullptr && reason->as_string()) {
+      error.reason = *reason->as_string();
+    }
+  }
   if (error.reason == "path_exists") {
     error.code = Code::kAlreadyExists;
   }
   return error;
+}
+
+int start_failure_status(const Error& error) {
+  if (error.reason == "command_not_found") {
+    return kCommandNotFoundStatus;
+  }
+  if (error.reason == "command_not_executable" || error.reason == "interpreter_not_found") {
+    return kNotExecutableStatus;
+  }
+  return kOwnFailureStatus;
+}
+
+bool process_is_gone(const Error& error) {
+  return error.code == Code::kNotFound || error.reason == "process_ended" ||
+         error.reason == "process_finished" || error.reason == "process_not_running";
 }
 
 Error transport_error(Error error, const Endpoint& endpoint) {

@@ -14,11 +14,6 @@ namespace {
 constexpr std::size_t kReadBufferBytes = 64UL << 10;
 constexpr std::chrono::milliseconds kReconnectDelay{200};
 
-// Errors that a process's natural end explains.
-bool process_is_gone(const Error& error) {
-  return error.code == Code::kNotFound || error.code == Code::kFailedPrecondition;
-}
-
 }  // namespace
 
 Json context_body(const ProcessOptions& options, bool forward_input) {

@@ -50,10 +50,7 @@ int report(const World& world, const Endpoint& endpoint, const Error& error, boo
     return kBrokenPipeStatus;  // as any program in a pipeline would end
   }
   world.console.report(error.message, hint_for(error, endpoint));
-  if (!of_command) {
-    return code_exit_status(error.code);
-  }
-  return error.reason == kReasonCommandNotFound ? kCommandNotFoundStatus : kOwnFailureStatus;
+  return of_command ? start_failure_status(error) : code_exit_status(error.code);
 }
 
 Task<int> execute_invocation(io::Reactor& reactor, const World& world,

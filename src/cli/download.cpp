@@ -77,6 +77,17 @@ LocalPlace split_local(std::string_view path) {
   return {slash == 0 ? "/" : std::string{path.substr(0, slash)}, std::string{path.substr(slash + 1)}};
 }
 
+// "/a/." -> "/a", "/." -> "/", "" -> "."
+std::string without_dot(std::string_view path) {
+  if (path.ends_with("/.")) {
+    path.remove_suffix(1);
+  }
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  return path.empty() ? "." : std::string{path};
+}
+
 bool is_local_directory(const std::string& path) {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -112,13 +123,12 @@ struct WriteToOutput {
 }  // namespace
 
 Task<std::string> Download::run(std::string path, std::string destination) {
-  if (path.empty()) {
-    path = ".";
-  }
   if (destination == "-") {
     CO_TRY_DO(co_await receive_to_output(path));
     co_return destination;
   }
+  const bool contents_only = path.empty() || last_component(path).empty();  // "dir/.", "/", "."
+  path = without_dot(path);
   CO_TRY(auto found, co_await remote_.stat(path));
   if (!found) {
     co_return fail(Code::kNotFound, concat(remote_.sandbox_id(), ":", path, " does not exist"),
@@ -128,17 +138,13 @@ Task<std::string> Download::run(std::string path, std::string destination) {
   if (found->type == RemoteFile::Type::kSymlink) {  // named by the person: follow it
     is_directory = (co_await remote_.list(path)).has_value();
   }
-  const bool contents_only = is_directory && (path == "." || path.ends_with("/."));
-  const auto name = last_component(path);
   LocalPlace place = split_local(destination);
-  if (is_local_directory(destination) && !contents_only) {
-    place = {destination, name};
+  if (is_local_directory(destination)) {
+    place = {destination, contents_only ? "." : last_component(path)};
   } else if (!is_directory && destination.ends_with('/')) {
     co_return fail(Code::kNotFound, concat("there is no directory ", destination));
   }
-  if (place.name == "." || place.name == "..") {  // contents into an existing directory
-    place = {destination, "."};
-  } else if (!is_entry_name(place.name)) {
+  if (place.name != "." && !is_entry_name(place.name)) {
     co_return fail(Code::kInvalidArgument,
                    concat("cannot copy ", path, " to ", destination, ": it has no name there"));
   }
@@ -149,7 +155,7 @@ Task<std::string> Download::run(std::string path, std::string destination) {
     tally_.total_bytes = found->type == RemoteFile::Type::kFile ? found->size : 0;
     CO_TRY_DO(co_await receive_file(path, directory.get(), place.name, found->mode));
   }
-  co_return join_path(place.directory, place.name);
+  co_return place.name == "." ? place.directory : join_path(place.directory, place.name);
 }
 
 Task<> Download::receive_to_output(std::string path) {

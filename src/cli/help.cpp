@@ -15,8 +15,9 @@ constexpr std::array kCommands{
   atoll run --rm --timeout 30 -u root -w /tmp -- ./job.sh
 
 The exit status is that of the command: 128 + N when signal N ended it, 124 after --timeout,
-127 when there is no such program, 125 when Atoll itself failed. Without --rm the sandbox stays and its id is
-printed on standard error. Ctrl-C goes to the command; a second one stops waiting for it.)"},
+127 or 126 when the program is missing or not executable, 125 when Atoll itself failed.
+Without --rm the sandbox stays and its id is printed on standard error. Ctrl-C goes to the
+command; a second one stops waiting for it.)"},
     CommandHelp{"create", "create [OPTIONS]",
                 "Create a sandbox and print its id",
                 R"(Examples:
@@ -31,7 +32,7 @@ printed on standard error. Ctrl-C goes to the command; a second one stops waitin
   tar c . | atoll exec ID -- tar x -C /home/user
 
 The exit status is that of the command: 128 + N when signal N ended it, 124 after --timeout,
-127 when there is no such program, 125 when Atoll itself failed.)"},
+127 or 126 when the program is missing or not executable, 125 when Atoll itself failed.)"},
     CommandHelp{"ls", "ls [OPTIONS]",
                 "List sandboxes",
                 R"(Examples:

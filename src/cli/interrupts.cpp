@@ -1,6 +1,7 @@
 #include "cli/interrupts.h"
 
 #include "base/strings.h"
+#include "cli/api_error.h"
 #include "cli/event_stream.h"
 
 namespace atl::cli {
@@ -51,9 +52,7 @@ Task<> Interrupts::forward(std::string path, int signal) {
   auto sent =
       co_await api_.call("POST", std::move(path), Json::object({{"signal", signal_name(signal)}}));
   // A process that has just ended cannot be signalled; its exit is on the way to us.
-  const bool ended = !sent && (sent.error().code == Code::kNotFound ||
-                               sent.error().code == Code::kFailedPrecondition);
-  if (!sent && !ended && sent.error().code != Code::kCancelled) {
+  if (!sent && !process_is_gone(sent.error()) && sent.error().code != Code::kCancelled) {
     context_.console.report(concat("the signal did not reach the command: ", sent.error().message),
                             "press Ctrl-C again to stop waiting for it");
   }

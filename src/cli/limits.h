@@ -29,6 +29,7 @@ inline constexpr std::chrono::seconds kDoctorDeadline{3};
 
 // The exit status of `run` and `exec` when we failed, not the command; as Docker does.
 inline constexpr int kOwnFailureStatus = 125;
+inline constexpr int kNotExecutableStatus = 126;
 inline constexpr int kCommandNotFoundStatus = 127;
 inline constexpr int kTimeoutStatus = 124;
 

@@ -36,7 +36,7 @@ struct ProcessOptions {
   std::vector<std::string> argv;
   EnvVars env;
   std::string user;  // empty: the server's default
-  std::string cwd;   // empty: the user's home
+  std::string cwd;   // empty: the server's default
   bool interactive = false;
   std::uint64_t timeout_ms = 0;  // 0: none
 };

@@ -69,7 +69,7 @@ void add_env_option(CLI::App& app, Raw& raw) {
 
 void add_process_options(CLI::App& app, Raw& raw) {
   app.add_option("-u,--user", raw.process.user, "User to run as [user]")->type_name("USER");
-  app.add_option("-w,--workdir", raw.process.cwd, "Directory to run in [the user's home]")
+  app.add_option("-w,--workdir", raw.process.cwd, "Directory to run in [/workspace]")
       ->type_name("DIR");
   app.add_flag("-i,--interactive", raw.process.interactive,
                "Forward standard input also from a terminal");
