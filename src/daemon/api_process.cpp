@@ -1,0 +1,150 @@
+// atolld's main, in order: privileges away, database, node, sandboxes, dialects, port, ready. What
+// runs beside requests is a child of one scope; one of them that fails ends the process, and the
+// supervisor starts a fresh one that reads everything back from the database.
+#include "daemon/api_process.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/strings.h"
+#include "control/contexts.h"
+#include "control/identity.h"
+#include "control/resources.h"
+#include "control/sandboxes.h"
+#include "daemon/child.h"
+#include "daemon/layout.h"
+#include "daemon/privileges.h"
+#include "http/server.h"
+#include "io/offload.h"
+#include "io/reactor.h"
+#include "io/stream.h"
+#include "node/client.h"
+#include "service/native/native_api.h"
+#include "store/room.h"
+
+namespace atl::daemon {
+namespace {
+
+constexpr std::chrono::seconds kDrainTime{10};
+constexpr std::size_t kHashBytes = 32;
+constexpr std::size_t kMaxStoreQueue = 8192;
+
+Result<std::string> read_admin_hash(int fd) {
+  std::string hash(kHashBytes, '\0');
+  if (::pread(fd, hash.data(), hash.size(), 0) != static_cast<ssize_t>(hash.size())) {
+    return fail(Code::kInternal, "the supervisor handed over no admin key");
+  }
+  ::close(fd);
+  return hash;
+}
+
+Result<Fd> open_port(const ApiOptions& options) {
+  if (options.listen_fd >= 0) {
+    stop_inheriting(options.listen_fd);
+    return Fd{options.listen_fd};
+  }
+  auto bound = io::Listener::bind_tcp(options.host, options.port);
+  if (!bound && bound.error().reason == "EADDRINUSE") {
+    return fail(Code::kFailedPrecondition,
+                concat(bound.error().message, "; stop what uses it or choose another --listen"));
+  }
+  return bound;
+}
+
+// Everything that serves, and how it stops: drained when asked to, at once when a part fails.
+class Serving {
+ public:
+  Serving(TaskContext& context, http::Server& server) : server_(server), scope_(context) {
+    scope_.on_error([this](const char* task, const Error& error) {
+      LOG_ERROR("a part of the API failed", {"part", task}, {"error", error});
+      failure_ = fail(error);
+      over_.set();
+    });
+  }
+
+  void add(const char* name, Task<> task) { scope_.spawn(name, std::move(task)); }
+
+  Task<> run(io::Reactor& reactor) {
+    scope_.spawn("http", serve_http());
+    scope_.spawn("signals", wait_for_signal(reactor));
+    (void)co_await wait(over_);
+    server_.drain();
+    if (!co_await with_deadline(kDrainTime, wait(drained_))) {
+      LOG_WARN("requests are still under way; not waiting for them any longer");
+    }
+    (void)co_await scope_.cancel_and_join();
+    co_return failure_;
+  }
+
+ private:
+  static Task<> wait(Event& event) { co_return co_await event.wait(); }
+
+  Task<> serve_http() {
+    auto served = co_await server_.run();
+    drained_.set();
+    co_return served;
+  }
+
+  Task<> wait_for_signal(io::Reactor& reactor) {
+    io::SignalWatch signals{reactor, {SIGTERM}};
+    CO_TRY_DO(co_await signals.next());
+    over_.set();
+    co_return ok();
+  }
+
+  http::Server& server_;
+  Event over_;
+  Event drained_;
+  Result<> failure_;
+  Scope scope_;
+};
+
+Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_hash) {
+  const Layout layout{.run_dir = options.common.run_dir};
+  const SystemWallClock clock;
+  Metrics metrics;
+  CO_TRY(const auto store, store::open_sqlite_store(layout.db_mount() + "/atoll.db"));
+  io::OffloadPool store_thread{"store", 1, kMaxStoreQueue};
+  const control::StoreAccess access{*store, &store_thread};
+  const auto node = node::connect_node(reactor, layout.node_socket());
+
+  control::Identity identity{access, clock};
+  CO_TRY_DO(co_await identity.load());
+  CO_TRY_DO(co_await identity.ensure_admin_key(std::move(admin_hash)));
+  control::Sandboxes sandboxes{access, *node, clock, metrics,
+                               {.resources = control::host_resource_policy()}};
+  CO_TRY_DO(co_await sandboxes.start());
+  control::Contexts contexts{reactor, sandboxes, clock};
+  service::native::NativeApi native{sandboxes, contexts, identity, clock, metrics};
+
+  CO_TRY(Fd port, open_port(options));
+  http::Server server{reactor, std::move(port),
+                      [&native](http::Exchange& exchange) { return native.handle(exchange); },
+                      http::ServerLimits{}, metrics};
+  // Connections queue from here on.
+  CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
+  Serving serving{co_await current_context(), server};
+  serving.add("identity", identity.run());
+  serving.add("sandboxes", sandboxes.run());
+  serving.add("contexts", contexts.run());
+  co_return co_await serving.run(reactor);
+}
+
+}  // namespace
+
+Result<> run_api(const ApiOptions& options) {
+  ::umask(077);
+  stop_inheriting(options.common.ready_fd);
+  TRY(std::string admin_hash, read_admin_hash(options.admin_fd));
+  TRY_DO(drop_privileges({options.common.uid, options.common.gid}));
+  TRY_DO(die_with(options.common.supervisor));
+  io::Reactor reactor;
+  return reactor.run_until_complete(serve(reactor, options, std::move(admin_hash)));
+}
+
+}  // namespace atl::daemon
