@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kMaxErrorBytes = 64UL << 10;
 
-bool is_success(int status) { return status >= 200 && status < 300; }
+bool is_success(int status) {
+  return status >= 200 && status < 300;
+}
 
 Task<Json> read_envelope(http::ClientResponse& response, const Endpoint& endpoint) {
   auto text = co_await http::read_all(response.body(), kMaxAnswerBytes);
@@ -71,8 +73,7 @@ Task<Json> Api::call_now(std::string method, std::string path, std::optional<Jso
 Task<std::unique_ptr<http::ClientResponse>> Api::open(std::string path) {
   auto request_headers = headers();
   request_headers.set("Accept", "*/*");
-  auto response = co_await client_.send("GET", std::move(path),
-                                        std::move(request_headers));
+  auto response = co_await client_.send("GET", std::move(path), std::move(request_headers));
   if (!response) {
     co_return fail(transport_error(std::move(response).error(), endpoint_));
   }
@@ -87,9 +88,8 @@ Task<Json> Api::upload(std::string path, std::optional<std::uint64_t> length,
                        http::BodySource source) {
   auto request_headers = headers();
   request_headers.add("Content-Type", "application/octet-stream");
-  auto response = co_await client_.send_stream("POST", std::move(path),
-                                               std::move(request_headers), length,
-                                               std::move(source));
+  auto response = co_await client_.send_stream("POST", std::move(path), std::move(request_headers),
+                                               length, std::move(source));
   if (!response) {
     co_return fail(transport_error(std::move(response).error(), endpoint_));
   }

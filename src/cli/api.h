@@ -29,8 +29,7 @@ class Api {
   // A successful answer whose body the caller reads.
   Task<std::unique_ptr<http::ClientResponse>> open(std::string path);
   // Sends raw bytes; without a length chunked.
-  Task<Json> upload(std::string path, std::optional<std::uint64_t> length,
-                    http::BodySource source);
+  Task<Json> upload(std::string path, std::optional<std::uint64_t> length, http::BodySource source);
 
   const Endpoint& endpoint() const { return endpoint_; }
 

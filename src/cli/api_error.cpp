@@ -12,9 +12,9 @@ constexpr std::size_t kMaxQuotedBytes = 200;
 
 // The first code of this order that has the status wins; several share 400, 409 and 500.
 constexpr std::array kPreferredCodes{
-    Code::kInvalidArgument, Code::kUnauthenticated,   Code::kPermissionDenied,
+    Code::kInvalidArgument, Code::kUnauthenticated,    Code::kPermissionDenied,
     Code::kNotFound,        Code::kFailedPrecondition, Code::kResourceExhausted,
-    Code::kUnimplemented,   Code::kUnavailable,       Code::kDeadlineExceeded,
+    Code::kUnimplemented,   Code::kUnavailable,        Code::kDeadlineExceeded,
     Code::kCancelled,       Code::kInternal,
 };
 

@@ -11,9 +11,9 @@
 namespace atl::cli {
 
 // Reasons of errors that this room makes itself.
-inline constexpr const char* kReasonTransport = "transport";      // no usable answer at all
-inline constexpr const char* kReasonBrokenPipe = "broken_pipe";   // our reader has gone
-inline constexpr const char* kReasonUsage = "usage";              // arguments; hint: --help
+inline constexpr const char* kReasonTransport = "transport";     // no usable answer at all
+inline constexpr const char* kReasonBrokenPipe = "broken_pipe";  // our reader has gone
+inline constexpr const char* kReasonUsage = "usage";             // arguments; hint: --help
 
 // 127 or 126, as a shell says it, when the program of run or exec does not exist in the sandbox
 // or cannot be executed; else 125.

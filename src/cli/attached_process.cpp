@@ -21,7 +21,8 @@ Json context_body(const ProcessOptions& options, bool forward_input) {
   for (const auto& word : options.argv) {
     command.push(word);
   }
-  Json body = Json::object({{"type", "cmd"}, {"cmd", Json::object({{"command", std::move(command)}})}});
+  Json body =
+      Json::object({{"type", "cmd"}, {"cmd", Json::object({{"command", std::move(command)}})}});
   if (!options.cwd.empty()) {
     body.set("cwd", options.cwd);
   }
@@ -126,9 +127,9 @@ Task<> AttachedProcess::follow() {
 }
 
 Task<bool> AttachedProcess::follow_once() {
-  CO_TRY(auto response, co_await stream_.open(concat(
-                            context_path(options_.sandbox_id, context_id_, "/stream?from="),
-                            next_offset_)));
+  CO_TRY(auto response,
+         co_await stream_.open(concat(
+             context_path(options_.sandbox_id, context_id_, "/stream?from="), next_offset_)));
   EventDecoder decoder;
   std::vector<char> buffer(kReadBufferBytes);
   for (;;) {
@@ -202,8 +203,7 @@ Task<> AttachedProcess::send_input(std::string_view bytes, bool end) {
   }
   // A command may take its time to read: no deadline of ours, its exit cancels us.
   constexpr auto kForAsLongAsItRuns = std::chrono::hours{24 * 366};
-  CO_TRY_DO(co_await input_.call("POST",
-                                 context_path(options_.sandbox_id, context_id_, "/input"),
+  CO_TRY_DO(co_await input_.call("POST", context_path(options_.sandbox_id, context_id_, "/input"),
                                  std::move(body), kForAsLongAsItRuns));
   co_return ok();
 }
@@ -217,14 +217,15 @@ int conclude(CommandContext& context, const std::string& sandbox_id, const Proce
   const auto& exit = result.exit;
   if (context.options.json) {
     context.console.print(
-        Json::object({{"sandbox_id", sandbox_id},
-                      {"status", exit.status()},
-                      {"exit_code", exit.exit_code && !exit.signal ? Json{*exit.exit_code} : Json{}},
-                      {"signal", exit.signal ? Json{signal_name(*exit.signal)} : Json{}},
-                      {"timed_out", exit.timed_out},
-                      {"stdout", to_valid_utf8(result.output)},
-                      {"stderr", to_valid_utf8(result.error)},
-                      {"truncated", result.truncated}})
+        Json::object(
+            {{"sandbox_id", sandbox_id},
+             {"status", exit.status()},
+             {"exit_code", exit.exit_code && !exit.signal ? Json{*exit.exit_code} : Json{}},
+             {"signal", exit.signal ? Json{signal_name(*exit.signal)} : Json{}},
+             {"timed_out", exit.timed_out},
+             {"stdout", to_valid_utf8(result.output)},
+             {"stderr", to_valid_utf8(result.error)},
+             {"truncated", result.truncated}})
             .dump_pretty() +
         "\n");
   } else if (exit.timed_out && !context.options.quiet) {

@@ -14,7 +14,7 @@ namespace atl::cli {
 
 struct DoctorCheck {
   enum class Verdict : std::uint8_t { kOk, kDegraded, kMissing };
-  std::string name;     // "user namespaces"
+  std::string name;  // "user namespaces"
   Verdict verdict = Verdict::kOk;
   std::string finding;  // what was seen
   std::string advice;   // how to fix it, empty when fine

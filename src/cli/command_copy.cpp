@@ -63,8 +63,8 @@ Task<int> command_copy(CommandContext& context, const CopyOptions& options) {
     const std::chrono::duration<double> elapsed = context.reactor.now() - started;
     return describe_transfer(tally.bytes, tally.total_bytes, elapsed.count());
   };
-  CO_TRY(const auto target, co_await with_progress(
-                                context.console, context.options.quiet, describe,
+  CO_TRY(const auto target,
+         co_await with_progress(context.console, context.options.quiet, describe,
                                 copy(context, source, destination, options.user, tally)));
   if (context.options.json) {
     context.console.print(Json::object({{"source", options.source},

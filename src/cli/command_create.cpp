@@ -9,11 +9,11 @@ Task<int> command_create(CommandContext& context, const CreateOptions& options) 
   Api api{context.reactor, context.endpoint};
   CO_TRY(const auto created, co_await create_sandbox(context, api, options.sandbox));
   if (context.options.json) {
-    context.console.print(Json::object({{"id", created.id},
-                                        {"template", created.template_name},
-                                        {"status", created.status}})
-                              .dump_pretty() +
-                          "\n");
+    context.console.print(
+        Json::object(
+            {{"id", created.id}, {"template", created.template_name}, {"status", created.status}})
+            .dump_pretty() +
+        "\n");
   } else {
     context.console.print(concat(printable(created.id), "\n"));
   }

@@ -6,8 +6,8 @@ namespace atl::cli {
 
 Task<int> command_exec(CommandContext& context, const ExecOptions& options) {
   Interrupts interrupts{co_await current_context(), context, 1};
-  AttachedProcess process{context, interrupts,
-                          {.sandbox_id = options.id, .process = options.process}};
+  AttachedProcess process{
+      context, interrupts, {.sandbox_id = options.id, .process = options.process}};
   auto result = co_await process.run().under(interrupts.work());
   (void)co_await interrupts.finish();
   if (result) {

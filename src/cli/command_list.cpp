@@ -44,7 +44,8 @@ std::string render(const std::vector<Json>& sandboxes, const Console& console) {
   Table table{{"ID", "TEMPLATE", "STATUS", "AGE", "EXPIRES", "MEMORY"}};
   for (const auto& sandbox : sandboxes) {
     const auto created = parse_rfc3339_ms(text_member(sandbox, "created_at"));
-    table.add({printable(text_member(sandbox, "id")), printable(text_member(sandbox, "template_id")),
+    table.add({printable(text_member(sandbox, "id")),
+               printable(text_member(sandbox, "template_id")),
                printable(text_member(sandbox, "status")),
                created ? format_age((now - *created) / 1000) : "-", expires_in(sandbox, now),
                printable(memory_of(sandbox))});

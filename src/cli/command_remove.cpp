@@ -32,8 +32,8 @@ Task<> remove_all(CommandContext& context, Api& api, const std::vector<std::stri
       co_return fail(error);  // no point in trying the others
     }
     outcome.status = code_exit_status(error.code);
-    outcome.failed.push(Json::object(
-        {{"id", id}, {"code", code_name(error.code)}, {"message", error.message}}));
+    outcome.failed.push(
+        Json::object({{"id", id}, {"code", code_name(error.code)}, {"message", error.message}}));
     context.console.report(concat(id, ": ", error.message), hint_for(error, context.endpoint));
   }
   co_return ok();

@@ -27,7 +27,8 @@ Task<> remove_sandbox(CommandContext& context, Interrupts& interrupts, const std
 Task<int> run_in(CommandContext& context, Interrupts& interrupts, const RunOptions& options,
                  const std::string& id) {
   AttachedProcess process{
-      context, interrupts,
+      context,
+      interrupts,
       {.sandbox_id = id, .process = options.process, .keep_context = options.remove}};
   auto result = co_await process.run().under(interrupts.work());
   if (options.remove) {

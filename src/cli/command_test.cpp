@@ -37,7 +37,9 @@ void write_file(const std::string& path, std::string_view content) {
   std::ofstream{path, std::ios::binary} << content;
 }
 
-std::string slurp(const std::string& path) { return read_file(path).value_or("<unreadable>"); }
+std::string slurp(const std::string& path) {
+  return read_file(path).value_or("<unreadable>");
+}
 
 std::string text_of(const Json& json, std::string_view key) {
   const Json* member = json.find(key);
@@ -130,22 +132,23 @@ TEST(Run, JsonIsOneDocumentWithTheOutputInside) {
   FakeApi api;
   api.process.stream =
       FakeApi::output_line("stdout", "a\n", 0) + FakeApi::output_line("stderr", "b\xff", 2) +
-      Json::object({{"type", "exit"}, {"exit_code", 137}, {"signal", 9}, {"state", "killed"}}).dump() +
+      Json::object({{"type", "exit"}, {"exit_code", 137}, {"signal", 9}, {"state", "killed"}})
+          .dump() +
       "\n";
   const auto outcome = api.run({"run", "--rm", "-o", "json", "--", "x"});
   EXPECT_EQ(outcome.status, 137);
   const auto json = Json::parse(outcome.output);
   ASSERT_TRUE(json.has_value()) << outcome.output;
-  EXPECT_EQ(json->dump(),
-            "{\"sandbox_id\":\"sb-1\",\"status\":137,\"exit_code\":null,\"signal\":\"SIGKILL\","
-            "\"timed_out\":false,\"stdout\":\"a\\n\",\"stderr\":\"b\xef\xbf\xbd\",\"truncated\":false}");
+  EXPECT_EQ(
+      json->dump(),
+      "{\"sandbox_id\":\"sb-1\",\"status\":137,\"exit_code\":null,\"signal\":\"SIGKILL\","
+      "\"timed_out\":false,\"stdout\":\"a\\n\",\"stderr\":\"b\xef\xbf\xbd\",\"truncated\":false}");
 }
 
 TEST(Run, ResumesABrokenStreamWithoutRepeatingOutput) {
   FakeApi api;
   const auto first = FakeApi::output_line("stdout", "0123", 0);
-  api.process.stream =
-      first + FakeApi::output_line("stdout", "4567", 4) + FakeApi::exit_line(0);
+  api.process.stream = first + FakeApi::output_line("stdout", "4567", 4) + FakeApi::exit_line(0);
   api.process.break_after_bytes = first.size() + 5;
   const auto outcome = api.run({"run", "--rm", "--", "x"});
   EXPECT_EQ(outcome.status, 0) << outcome.error;
@@ -323,7 +326,8 @@ TEST(Copy, ATreeWithLinksAndExecutables) {
   EXPECT_EQ(slurp(here / "back/sub/f"), "f");
   EXPECT_TRUE(fs::is_directory(here / "back/sub/empty"));
   EXPECT_EQ(fs::read_symlink(here / "back/link"), "sub/f");
-  EXPECT_NE(fs::status(here / "back/run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
+  EXPECT_NE(fs::status(here / "back/run.sh").permissions() & fs::perms::owner_exec,
+            fs::perms::none);
   // Again into the existing directory: inside it.
   EXPECT_EQ(api.run({"cp", "sb-1:/dest", here / "back"}).error, "");
   EXPECT_EQ(slurp(here / "back/dest/sub/f"), "f");

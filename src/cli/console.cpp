@@ -20,8 +20,12 @@ Console Console::standard() {
   }};
 }
 
-void Console::print(std::string_view text) const { (void)write_all(options_.output, text); }
-void Console::complain(std::string_view text) const { (void)write_all(options_.error, text); }
+void Console::print(std::string_view text) const {
+  (void)write_all(options_.output, text);
+}
+void Console::complain(std::string_view text) const {
+  (void)write_all(options_.error, text);
+}
 
 std::string Console::paint(bool terminal, Colour colour, std::string_view text) const {
   if (!terminal || !options_.colours || colour == Colour::kNone) {

@@ -54,7 +54,7 @@ class Download {
   Task<> receive_file(std::string path, int directory, std::string name, unsigned mode);
   Task<> receive_directory(std::string path, int parent, std::string name, std::size_t depth);
   Task<> receive_entry(std::string path, int directory, RemoteFile entry, std::size_t depth);
-  Task<> receive_link(std::string path, int directory, std::string name);
+  Task<> receive_link(std::string path, int directory, RemoteFile entry);
 
   CommandContext& context_;
   RemoteFiles& remote_;

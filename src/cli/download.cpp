@@ -26,8 +26,9 @@ class TemporaryFile {
   TemporaryFile(int directory, unsigned mode)
       : directory_(directory), name_(concat(".atoll-", random_hex(kTemporaryNameHexDigits))) {
     // Always writable by us, whatever mode the sandbox claims; the umask applies.
-    fd_ = Fd{::openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                      (mode & 0777U) | 0600U)};
+    fd_ =
+        Fd{::openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    (mode & 0777U) | 0600U)};
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -74,7 +75,8 @@ LocalPlace split_local(std::string_view path) {
   if (slash == std::string_view::npos) {
     return {".", std::string{path}};
   }
-  return {slash == 0 ? "/" : std::string{path.substr(0, slash)}, std::string{path.substr(slash + 1)}};
+  return {slash == 0 ? "/" : std::string{path.substr(0, slash)},
+          std::string{path.substr(slash + 1)}};
 }
 
 // "/a/." -> "/a", "/." -> "/", "" -> "."
@@ -218,7 +220,7 @@ Task<> Download::receive_entry(std::string path, int directory, RemoteFile entry
       co_return co_await receive_directory(std::move(path), directory, std::move(entry.name),
                                            depth);
     case RemoteFile::Type::kSymlink:
-      co_return co_await receive_link(std::move(path), directory, std::move(entry.name));
+      co_return co_await receive_link(std::move(path), directory, std::move(entry));
     case RemoteFile::Type::kOther:
       break;
   }
@@ -227,21 +229,24 @@ Task<> Download::receive_entry(std::string path, int directory, RemoteFile entry
   co_return ok();
 }
 
-Task<> Download::receive_link(std::string path, int directory, std::string name) {
-  CO_TRY(auto found, co_await remote_.stat(path));
-  if (!found || found->link_target.empty() ||
-      found->link_target.find('\0') != std::string::npos) {
+Task<> Download::receive_link(std::string path, int directory, RemoteFile entry) {
+  auto& target = entry.link_target;
+  if (target.empty()) {  // a listing need not say it
+    CO_TRY(const auto found, co_await remote_.stat(path));
+    target = found ? found->link_target : std::string{};
+  }
+  if (target.empty() || target.find('\0') != std::string::npos) {
     ++tally_.skipped;
     context_.console.report(concat("skipped ", path, ": the link's target is unknown"));
     co_return ok();
   }
   // A new link under a temporary name, renamed over what is there: never through what is there.
   const auto temporary = concat(".atoll-", random_hex(kTemporaryNameHexDigits));
-  if (::symlinkat(found->link_target.c_str(), directory, temporary.c_str()) != 0) {
-    co_return fail_errno(concat("creating the link ", name));
+  if (::symlinkat(target.c_str(), directory, temporary.c_str()) != 0) {
+    co_return fail_errno(concat("creating the link ", entry.name));
   }
-  if (::renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
-    auto error = errno_error(concat("creating the link ", name));
+  if (::renameat(directory, temporary.c_str(), directory, entry.name.c_str()) != 0) {
+    auto error = errno_error(concat("creating the link ", entry.name));
     ::unlinkat(directory, temporary.c_str(), 0);
     co_return fail(std::move(error));
   }

@@ -23,8 +23,8 @@ struct Endpoint {
   http::Url url;
   std::string url_text;
   Secret key;
-  std::string key_origin;  // "$ATOLL_API_KEY", "/var/lib/atoll/admin.key", for hints
-  std::string key_problem; // why there is none: "reading …: Permission denied"
+  std::string key_origin;   // "$ATOLL_API_KEY", "/var/lib/atoll/admin.key", for hints
+  std::string key_problem;  // why there is none: "reading …: Permission denied"
 };
 
 // Empty when unset.

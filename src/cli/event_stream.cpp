@@ -82,8 +82,8 @@ Result<std::optional<ContextEvent>> decode_event(const Json& json) {
   }
   if (type == "error") {
     const auto message = string_member(json, "message");
-    return fail(Code::kInternal,
-                message.empty() ? std::string{"the server lost the process"} : std::string{message});
+    return fail(Code::kInternal, message.empty() ? std::string{"the server lost the process"}
+                                                 : std::string{message});
   }
   if (type.empty()) {
     return fail(Code::kDataLoss, "the server sent an event without a type");

@@ -26,11 +26,11 @@ struct FakeProcess {
   // Raw text of the stream, sent in pieces of `piece_bytes`.
   std::string stream;
   std::size_t piece_bytes = 7;
-  bool echo_input = false;        // what comes to stdin goes to stdout; exits 0 at the end of input
-  bool wait_for_signal = false;   // exits by the signal it gets
+  bool echo_input = false;       // what comes to stdin goes to stdout; exits 0 at the end of input
+  bool wait_for_signal = false;  // exits by the signal it gets
   std::size_t break_after_bytes = 0;  // the first connection ends without an exit after so many
-  int create_status = 201;        // of POST …/contexts
-  std::string create_error;       // code of the envelope
+  int create_status = 201;            // of POST …/contexts
+  std::string create_error;           // code of the envelope
 };
 
 class FakeApi {
@@ -40,10 +40,10 @@ class FakeApi {
 
   FakeProcess process;
   std::map<std::string, FakeFile> files;
-  std::vector<Json> sandboxes;        // what the list shows, in pages
+  std::vector<Json> sandboxes;  // what the list shows, in pages
   std::string wanted_key = "key-1";
   int create_sandbox_status = 201;
-  bool hold_create = false;           // answers a create only after create_released is set
+  bool hold_create = false;  // answers a create only after create_released is set
   Event create_released;
 
   // What was asked: "POST /api/v1/sandboxes", in order, and the bodies of some.
@@ -93,7 +93,7 @@ class FakeApi {
   Metrics metrics_;
   http::Router router_;
   std::uint16_t port_ = 0;  // of the server of the invocation under way
-  Event process_news_;  // input, end of input or a signal
+  Event process_news_;      // input, end of input or a signal
   int streams_opened_ = 0;
 };
 

@@ -23,9 +23,9 @@ Task<> answer_data(http::Exchange& exchange, int status, Json data) {
 
 Task<> answer_error(http::Exchange& exchange, int status, std::string code) {
   return exchange.respond(json_response(
-      status,
-      Json::object({{"success", false},
-                    {"error", Json::object({{"code", code}, {"message", concat("fake ", code)}})}})));
+      status, Json::object({{"success", false},
+                            {"error", Json::object({{"code", code},
+                                                    {"message", concat("fake ", code)}})}})));
 }
 
 Task<Json> read_json(http::Exchange& exchange) {
@@ -87,7 +87,7 @@ std::string FakeApi::exit_line(int exit_code) {
 
 FakeApi::Outcome FakeApi::run(std::vector<std::string> arguments, std::string input_text) {
   Fd source{input_text.empty() ? ::open("/dev/null", O_RDONLY | O_CLOEXEC)
-                              : ::memfd_create("input", MFD_CLOEXEC)};
+                               : ::memfd_create("input", MFD_CLOEXEC)};
   if (!input_text.empty()) {
     CHECK(write_all(source.get(), input_text).has_value());
     ::lseek(source.get(), 0, SEEK_SET);
@@ -114,8 +114,11 @@ FakeApi::Outcome FakeApi::run_with(std::vector<std::string> arguments, int input
 
 Task<int> FakeApi::beside_server(std::vector<std::string> arguments, const Console& console) {
   // A server runs once, so each invocation gets its own.
-  http::Server server{reactor_, *io::Listener::bind_tcp("127.0.0.1", 0),
-                      [this](http::Exchange& exchange) { return handle(exchange); }, {}, metrics_};
+  http::Server server{reactor_,
+                      *io::Listener::bind_tcp("127.0.0.1", 0),
+                      [this](http::Exchange& exchange) { return handle(exchange); },
+                      {},
+                      metrics_};
   port_ = server.port();
   Scope scope{co_await current_context()};
   scope.spawn("server", server.run());
@@ -153,10 +156,10 @@ void FakeApi::add_sandbox_routes() {
               [this](http::Exchange& e, const http::PathParameters&) { return answer_create(e); });
   router_.add("GET", "/api/v1/sandboxes",
               [this](http::Exchange& e, const http::PathParameters&) { return answer_list(e); });
-  router_.add("GET", "/api/v1/sandboxes/{id}",
-              [](http::Exchange& e, const http::PathParameters& p) {
-                return answer_data(e, 200, Json::object({{"id", p.at("id")}, {"status", "running"}}));
-              });
+  router_.add(
+      "GET", "/api/v1/sandboxes/{id}", [](http::Exchange& e, const http::PathParameters& p) {
+        return answer_data(e, 200, Json::object({{"id", p.at("id")}, {"status", "running"}}));
+      });
   router_.add("DELETE", "/api/v1/sandboxes/{id}",
               [](http::Exchange& e, const http::PathParameters& p) {
                 return p.at("id") == "gone" ? answer_error(e, 404, "not_found")
@@ -220,7 +223,8 @@ Task<> FakeApi::answer_list(http::Exchange& exchange) {
   const bool more = offset + limit < sandboxes.size();
   co_return co_await answer_data(
       exchange, 200,
-      Json::object({{"sandboxes", std::move(page)}, {"count", sandboxes.size()}, {"has_more", more}}));
+      Json::object(
+          {{"sandboxes", std::move(page)}, {"count", sandboxes.size()}, {"has_more", more}}));
 }
 
 Task<> FakeApi::answer_context(http::Exchange& exchange) {
@@ -229,16 +233,16 @@ Task<> FakeApi::answer_context(http::Exchange& exchange) {
   if (process.create_status != 201) {
     co_return co_await answer_error(exchange, process.create_status, process.create_error);
   }
-  co_return co_await answer_data(exchange, 201,
-                                 Json::object({{"id", "ctx-1"}, {"type", "cmd"}, {"exit_code", 0}}));
+  co_return co_await answer_data(
+      exchange, 201, Json::object({{"id", "ctx-1"}, {"type", "cmd"}, {"exit_code", 0}}));
 }
 
 Task<> FakeApi::answer_stream(http::Exchange& exchange) {
   ++streams_opened_;
   const bool broken = process.break_after_bytes > 0 && streams_opened_ == 1;
-  const std::string_view text = broken ? std::string_view{process.stream}.substr(
-                                             0, process.break_after_bytes)
-                                       : std::string_view{process.stream};
+  const std::string_view text =
+      broken ? std::string_view{process.stream}.substr(0, process.break_after_bytes)
+             : std::string_view{process.stream};
   CO_TRY_DO(co_await exchange.start(200, {{"Content-Type", "application/x-ndjson"}}, std::nullopt));
   for (std::size_t i = 0; i < text.size(); i += process.piece_bytes) {
     CO_TRY_DO(co_await exchange.write(text.substr(i, process.piece_bytes)));
@@ -267,7 +271,8 @@ Task<> FakeApi::answer_echo(http::Exchange& exchange) {
     }
     if (process.wait_for_signal && !signals.empty()) {
       co_return co_await exchange.write(
-          Json::object({{"type", "exit"}, {"signal", signals.front()}, {"state", "killed"}}).dump() +
+          Json::object({{"type", "exit"}, {"signal", signals.front()}, {"state", "killed"}})
+              .dump() +
           "\n");
     }
     CO_TRY_DO(co_await process_news_.wait());
@@ -303,7 +308,8 @@ Task<> FakeApi::answer_file_read(http::Exchange& exchange) {
   if (found == files.end()) {
     co_return co_await answer_error(exchange, 404, "file_not_found");
   }
-  co_return co_await exchange.respond({.status = 200, .headers = {}, .body = found->second.content});
+  co_return co_await exchange.respond(
+      {.status = 200, .headers = {}, .body = found->second.content});
 }
 
 Task<> FakeApi::answer_file_stat(http::Exchange& exchange) {

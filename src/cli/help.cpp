@@ -6,8 +6,7 @@ namespace atl::cli {
 namespace {
 
 constexpr std::array kCommands{
-    CommandHelp{"run", "run [OPTIONS] -- CMD [ARG]...",
-                "Create a sandbox and run a command in it",
+    CommandHelp{"run", "run [OPTIONS] -- CMD [ARG]...", "Create a sandbox and run a command in it",
                 R"(Examples:
   atoll run --rm -- python3 -c 'print(6 * 7)'
   echo hello | atoll run --rm -- tr a-z A-Z
@@ -18,8 +17,7 @@ The exit status is that of the command: 128 + N when signal N ended it, 124 afte
 127 or 126 when the program is missing or not executable, 125 when Atoll itself failed.
 Without --rm the sandbox stays and its id is printed on standard error. Ctrl-C goes to the
 command; a second one stops waiting for it.)"},
-    CommandHelp{"create", "create [OPTIONS]",
-                "Create a sandbox and print its id",
+    CommandHelp{"create", "create [OPTIONS]", "Create a sandbox and print its id",
                 R"(Examples:
   id=$(atoll create)
   atoll create -t default --memory 1Gi --ttl 3600 -e TOKEN
@@ -33,25 +31,23 @@ command; a second one stops waiting for it.)"},
 
 The exit status is that of the command: 128 + N when signal N ended it, 124 after --timeout,
 127 or 126 when the program is missing or not executable, 125 when Atoll itself failed.)"},
-    CommandHelp{"ls", "ls [OPTIONS]",
-                "List sandboxes",
+    CommandHelp{"ls", "ls [OPTIONS]", "List sandboxes",
                 R"(Examples:
   atoll ls
   atoll ls -a          also those that failed or are being deleted
   atoll ls -q          ids only
   atoll ls -o json)"},
-    CommandHelp{"inspect", "inspect [OPTIONS] ID",
-                "Show everything about one sandbox, as JSON",
+    CommandHelp{"inspect", "inspect [OPTIONS] ID", "Show everything about one sandbox, as JSON",
                 R"(Examples:
   atoll inspect ID
   atoll inspect ID | jq .expires_at)"},
-    CommandHelp{"rm", "rm [OPTIONS] ID... | --all",
-                "Delete sandboxes",
+    CommandHelp{"rm", "rm [OPTIONS] ID... | --all", "Delete sandboxes",
                 R"(Examples:
   atoll rm ID
   atoll rm -f ID1 ID2  an id that does not exist is fine
   atoll rm --all)"},
-    CommandHelp{"cp", "cp [OPTIONS] FILE|DIR|- ID:/path, or: atoll cp [OPTIONS] ID:/path FILE|DIR|-",
+    CommandHelp{"cp",
+                "cp [OPTIONS] FILE|DIR|- ID:/path, or: atoll cp [OPTIONS] ID:/path FILE|DIR|-",
                 "Copy files and directories to or from a sandbox",
                 R"(Examples:
   atoll cp data.csv ID:/home/user/data.csv
@@ -62,15 +58,13 @@ The exit status is that of the command: 128 + N when signal N ended it, 124 afte
 
 An existing directory as destination receives the source inside it. Executable bits and symbolic
 links are kept. Files arrive whole or not at all. A local name with a colon: ./a:b)"},
-    CommandHelp{"doctor", "doctor [OPTIONS]",
-                "Check this host and say how to fix what is missing",
+    CommandHelp{"doctor", "doctor [OPTIONS]", "Check this host and say how to fix what is missing",
                 R"(Examples:
   atoll doctor
   atoll doctor -o json
 
 Exit status 1 when something essential is missing.)"},
-    CommandHelp{"version", "version [OPTIONS]",
-                "Print the version",
+    CommandHelp{"version", "version [OPTIONS]", "Print the version",
                 R"(Examples:
   atoll version
   atoll version -o json)"},

@@ -25,8 +25,8 @@ struct GlobalOptions {
 struct SandboxOptions {
   std::string template_name = "default";
   EnvVars env;
-  std::string memory;                       // "1Gi", empty: the template's
-  std::string cpu;                          // "2", "0.5", empty: the template's
+  std::string memory;                             // "1Gi", empty: the template's
+  std::string cpu;                                // "2", "0.5", empty: the template's
   std::optional<std::uint32_t> ttl_seconds;       // pause after
   std::optional<std::uint32_t> hard_ttl_seconds;  // delete after
 };

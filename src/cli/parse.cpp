@@ -42,8 +42,9 @@ void add_global_options(CLI::App& app, Raw& raw) {
       ->type_name("FORMAT");
   app.add_flag("-q,--quiet", raw.global.quiet, "Only what was asked for: ids, no progress");
   app.add_option("--api-url", raw.global.api_url, "Address of the server")->type_name("URL");
-  app.add_option("--api-key", raw.global.api_key, "API key (others can see it; prefer the "
-                                                  "environment or a file)")
+  app.add_option("--api-key", raw.global.api_key,
+                 "API key (others can see it; prefer the "
+                 "environment or a file)")
       ->type_name("KEY");
   app.add_option("--data-dir", raw.global.data_dir, "Data directory whose admin.key to use")
       ->type_name("DIR");
@@ -250,8 +251,8 @@ HelpText program_help(CLI::App& app, const Environment& environment) {
   std::string others;
   for (const auto& other : environment.other_commands) {
     const std::size_t width = std::max<std::size_t>(other.name.size() + 2, 28);
-    others += concat("  ", other.name, std::string(width - other.name.size(), ' '),
-                     other.summary, "\n");
+    others +=
+        concat("  ", other.name, std::string(width - other.name.size(), ' '), other.summary, "\n");
   }
   if (!others.empty()) {
     others.insert(0, "Server:\n");
@@ -261,8 +262,7 @@ HelpText program_help(CLI::App& app, const Environment& environment) {
 
 // A help flag before the command of run and exec is ours; after it, it is the command's.
 Result<Parsed> parse(CLI::App& app, Raw& raw, std::vector<std::string> head,
-                     std::optional<std::vector<std::string>> tail,
-                     const Environment& environment) {
+                     std::optional<std::vector<std::string>> tail, const Environment& environment) {
   std::reverse(head.begin(), head.end());  // as CLI11 wants it
   try {
     app.parse(head);
@@ -272,8 +272,8 @@ Result<Parsed> parse(CLI::App& app, Raw& raw, std::vector<std::string> head,
   } catch (const CLI::ExtrasError&) {
     const auto left_over = app.remaining(true);
     const auto chosen = app.get_subcommands();
-    return usage(concat("unexpected \"", left_over.empty() ? "" : left_over.front(), "\" of `atoll ",
-                        chosen.empty() ? "" : chosen.front()->get_name(), "`"));
+    return usage(concat("unexpected \"", left_over.empty() ? "" : left_over.front(),
+                        "\" of `atoll ", chosen.empty() ? "" : chosen.front()->get_name(), "`"));
   } catch (const CLI::ParseError& error) {
     return usage(error.what());  // written for people
   }

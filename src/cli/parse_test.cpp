@@ -41,9 +41,10 @@ std::string help(const Words& words) {
 }
 
 TEST(Parse, RunTakesItsOptionsAndLeavesTheCommandAlone) {
-  const auto run = parse_as<RunOptions>({"run", "-t", "node", "--rm", "-e", "A=1", "-e", "B=x=y",
-                                         "-u", "root", "-w", "/tmp", "--memory", "1Gi", "--cpu", "2",
-                                         "--timeout", "1.5", "-i", "--", "sh", "-c", "echo", "--rm"});
+  const auto run = parse_as<RunOptions>(
+      {"run",       "-t",   "node", "--rm", "-e",       "A=1", "-e",    "B=x=y",
+       "-u",        "root", "-w",   "/tmp", "--memory", "1Gi", "--cpu", "2",
+       "--timeout", "1.5",  "-i",   "--",   "sh",       "-c",  "echo",  "--rm"});
   EXPECT_EQ(run.sandbox.template_name, "node");
   EXPECT_TRUE(run.remove);
   EXPECT_EQ(run.process.env, (EnvVars{{"A", "1"}, {"B", "x=y"}}));
@@ -155,10 +156,11 @@ TEST(Values, Durations) {
     const char* text;
     std::uint64_t expected;  // 0: refused
   };
-  const Case cases[] = {{"30", 30'000}, {"1.5", 1500}, {"90s", 90'000},    {"10m", 600'000},
-                        {"2h", 7'200'000}, {"1d", 86'400'000}, {"250ms", 250}, {"0", 0},
-                        {"-1", 0},      {"", 0},       {"s", 0},           {"1x", 0},
-                        {"0x10", 0},    {"inf", 0},    {"1.2.3", 0},       {"999999999999", 0}};
+  const Case cases[] = {
+      {"30", 30'000},     {"1.5", 1500},  {"90s", 90'000}, {"10m", 600'000}, {"2h", 7'200'000},
+      {"1d", 86'400'000}, {"250ms", 250}, {"0", 0},        {"-1", 0},        {"", 0},
+      {"s", 0},           {"1x", 0},      {"0x10", 0},     {"inf", 0},       {"1.2.3", 0},
+      {"999999999999", 0}};
   for (const auto& test : cases) {
     EXPECT_EQ(parse_duration_ms(test.text).value_or(0), test.expected) << test.text;
   }

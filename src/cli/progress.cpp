@@ -39,8 +39,7 @@ std::string describe_transfer(unsigned long long done, unsigned long long total,
                               double elapsed_seconds) {
   std::string out;
   if (total > 0) {
-    const double part =
-        std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+    const double part = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
     const auto filled = static_cast<std::size_t>(part * kBarWidth);
     out = concat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '-'), "] ",
                  static_cast<int>(part * 100), "%  ", format_bytes(done), " of ",

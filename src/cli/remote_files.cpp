@@ -151,7 +151,6 @@ Task<> RemoteFiles::apply(std::vector<Fixup> fixups) {
 Task<> RemoteFiles::apply_batch(Json command) {
   Json body = Json::object({{"type", "cmd"},
                             {"cmd", Json::object({{"command", std::move(command)}})},
-                            {"cwd", "/"},
                             {"wait_until_done", true}});
   if (!user_.empty()) {
     body.set("user", user_);

@@ -79,8 +79,7 @@ std::optional<UnixMillis> parse_rfc3339_ms(std::string_view text) {
     return std::nullopt;
   }
   const UnixMillis days = std::chrono::sys_days{date}.time_since_epoch().count();
-  const UnixMillis seconds =
-      ((days * 24 + *hour) * 60 + *minute - *offset_minutes) * 60 + *second;
+  const UnixMillis seconds = ((days * 24 + *hour) * 60 + *minute - *offset_minutes) * 60 + *second;
   return seconds * 1000 + milliseconds;
 }
 

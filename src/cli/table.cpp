@@ -73,8 +73,8 @@ std::string format_bytes(unsigned long long bytes) {
   if (unit == 0) {
     return concat(bytes, " B");
   }
-  const auto tenths = static_cast<unsigned long long>(
-      static_cast<long double>(bytes) * 10 / static_cast<long double>(scale));
+  const auto tenths = static_cast<unsigned long long>(static_cast<long double>(bytes) * 10 /
+                                                      static_cast<long double>(scale));
   return concat(tenths / 10, ".", tenths % 10, " ", kUnits[unit]);
 }
 

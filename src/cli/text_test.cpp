@@ -51,7 +51,8 @@ TEST(Text, AgesAndSizes) {
 }
 
 TEST(Text, TransfersWithAndWithoutATotal) {
-  EXPECT_EQ(describe_transfer(512, 1024, 1), "[############------------] 50%  512 B of 1.0 KiB  512 B/s");
+  EXPECT_EQ(describe_transfer(512, 1024, 1),
+            "[############------------] 50%  512 B of 1.0 KiB  512 B/s");
   EXPECT_EQ(describe_transfer(512, 0, 0), "512 B");
   EXPECT_EQ(describe_transfer(2048, 1024, 0).substr(0, 31), "[########################] 100%");
 }
@@ -110,9 +111,10 @@ TEST(EventDecoder, TheSameEventsHoweverTheBytesAreSplit) {
 }
 
 TEST(EventDecoder, RefusesWhatIsNoEvent) {
-  for (const auto* line : {"hello\n", "[]\n", "{}\n", "{\"type\":\"output\",\"data_base64\":\"?\"}\n",
-                           "{\"type\":\"output\",\"data_base64\":\"\",\"offset\":-1}\n",
-                           "{\"type\":\"error\",\"message\":\"x\"}\n"}) {
+  for (const auto* line :
+       {"hello\n", "[]\n", "{}\n", "{\"type\":\"output\",\"data_base64\":\"?\"}\n",
+        "{\"type\":\"output\",\"data_base64\":\"\",\"offset\":-1}\n",
+        "{\"type\":\"error\",\"message\":\"x\"}\n"}) {
     EXPECT_FALSE(EventDecoder{}.feed(line).has_value()) << line;
   }
   EventDecoder decoder;
@@ -160,7 +162,8 @@ TEST(ApiError, StatusAndEnvelopeBecomeAnError) {
       404, R"({"success":false,"error":{"code":"file_not_found","message":"no x"}})");
   EXPECT_EQ(error.message, "no x");
   EXPECT_EQ(error.reason, "file_not_found");
-  EXPECT_EQ(error_from_answer(429, R"({"error":"slow down","retry_after":1})").message, "slow down");
+  EXPECT_EQ(error_from_answer(429, R"({"error":"slow down","retry_after":1})").message,
+            "slow down");
   EXPECT_EQ(error_from_answer(502, "<html>").message, "the server answered 502: <html>");
   EXPECT_EQ(error_from_answer(502, "").message, "the server answered 502");
 }
@@ -171,8 +174,9 @@ TEST(ApiError, HintsSayWhatToTryNext) {
   endpoint.key_origin = "$ATOLL_API_KEY";
   const auto unreachable =
       transport_error(Error{Code::kUnavailable, "Connection refused", {}}, endpoint);
-  EXPECT_NE(hint_for(unreachable, endpoint).find("is `atoll serve` running on http://127.0.0.1:7070"),
-            std::string::npos);
+  EXPECT_NE(
+      hint_for(unreachable, endpoint).find("is `atoll serve` running on http://127.0.0.1:7070"),
+      std::string::npos);
   const Error refused{Code::kUnauthenticated, "bad key", "unauthorized"};
   EXPECT_NE(hint_for(refused, endpoint).find("$ATOLL_API_KEY was refused"), std::string::npos);
   endpoint.key_problem = "/var/lib/atoll/admin.key: Permission denied";

@@ -58,7 +58,8 @@ Result<std::string> read_link(int directory, const std::string& name) {
 std::string source_name(const std::string& local) {
   auto name = last_component(local);
   if (name == ".." || name.empty()) {
-    std::unique_ptr<char, decltype(&std::free)> real{::realpath(local.c_str(), nullptr), &std::free};
+    std::unique_ptr<char, decltype(&std::free)> real{::realpath(local.c_str(), nullptr),
+                                                     &std::free};
     name = real ? last_component(real.get()) : std::string{};
   }
   return name;
@@ -74,8 +75,8 @@ class FileSource {
 
   Task<std::size_t> read(std::span<char> buffer) {
     if (left_) {
-      buffer = buffer.first(static_cast<std::size_t>(
-          std::min<std::uint64_t>(buffer.size(), *left_)));
+      buffer =
+          buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), *left_)));
       if (buffer.empty()) {
         co_return 0;
       }
@@ -111,7 +112,8 @@ Task<std::string> Upload::run(std::string local, std::string destination) {
   }
   if (local == "-") {
     if (destination.ends_with('/')) {
-      co_return fail(Code::kInvalidArgument, "standard input has no name; name the file: ID:/dir/name");
+      co_return fail(Code::kInvalidArgument,
+                     "standard input has no name; name the file: ID:/dir/name");
     }
     CO_TRY_DO(co_await send_stream(context_.console.input(), destination, std::nullopt));
     ++tally_.files;
@@ -225,8 +227,8 @@ Task<> Upload::send_entry(int directory, std::string name, std::string path, std
     context_.console.report(concat("skipped ", path, ": neither file, directory nor link"));
     co_return ok();
   }
-  Fd entry{::openat(directory, name.c_str(),
-                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK)};
+  Fd entry{
+      ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK)};
   if (!entry) {
     co_return fail_errno(path);
   }
