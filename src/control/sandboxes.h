@@ -122,7 +122,7 @@ class Sandboxes {
   static Sandbox view(const Entry& entry);
 
   Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
-  Task<> destroy_orphans(const std::vector<node::CellInfo>& cells, Report& report);
+  Task<> destroy_orphans(std::vector<std::string> ids, Report& report);
   Task<> restart(EntryPointer entry);
   Task<> mark_failed(Entry& entry, std::string why);
   Task<> on_cell_died(std::string id);

@@ -45,8 +45,13 @@ Task<> Sandboxes::reconcile() {
   }
   CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
   std::map<std::string_view, const node::CellInfo*> cells_by_id;
+  std::vector<std::string> orphans;
   for (const auto& cell : cells) {
     cells_by_id.emplace(cell.id, &cell);
+    // A claim made meanwhile has its entry before it has its cell.
+    if (!entries_.contains(cell.id)) {
+      orphans.push_back(cell.id);
+    }
   }
   Report report;
   for (auto& waiting : holds) {
@@ -57,7 +62,7 @@ Task<> Sandboxes::reconcile() {
       CO_TRY_DO(co_await repair(held.entry(), cell, report));
     }
   }
-  CO_TRY_DO(co_await destroy_orphans(cells, report));
+  CO_TRY_DO(co_await destroy_orphans(std::move(orphans), report));
   if (report.restarted + report.failed + report.removed + report.orphans > 0) {
     LOG_INFO("repaired what was left", {"adopted", report.adopted},
              {"restarted", report.restarted}, {"failed", report.failed},
@@ -68,15 +73,11 @@ Task<> Sandboxes::reconcile() {
   co_return ok();
 }
 
-Task<> Sandboxes::destroy_orphans(const std::vector<node::CellInfo>& cells, Report& report) {
-  for (const auto& cell : cells) {
-    // A claim made meanwhile has its entry before it has its cell.
-    if (entries_.contains(cell.id)) {
-      continue;
-    }
-    auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = cell.id}));
+Task<> Sandboxes::destroy_orphans(std::vector<std::string> ids, Report& report) {
+  for (const auto& id : ids) {
+    auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = id}));
     if (!destroyed && destroyed.error().code != Code::kNotFound) {
-      co_return fail(std::move(destroyed).error().note(concat("destroying ", cell.id)));
+      co_return fail(std::move(destroyed).error().note(concat("destroying ", id)));
     }
     ++report.orphans;
   }

@@ -1,0 +1,158 @@
+// A node for tests: cells are entries of a map, and every call can fail before or after its effect.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/strings.h"
+#include "base/task.h"
+#include "node/client.h"
+
+namespace atl::control {
+
+class FakeNode final : public node::Node {
+ public:
+  enum class Fault : std::uint8_t {
+    kNone,
+    kUnreached,   // the node never saw the request
+    kAnswerLost,  // it did what was asked, but the answer got lost
+    kRefused,     // it answered with an error
+  };
+  struct Cell {
+    bool running = false;
+    bool upper = false;
+    std::string guest_socket;
+  };
+
+  // Asked before each call; empty: no faults.
+  std::function<Fault(std::string_view operation)> fault;
+  // How long a call takes; empty: it does not suspend.
+  std::function<Duration()> latency;
+  std::function<std::string(const std::string& id)> guest_socket_of;
+  std::map<std::string, Cell> cells;
+  std::map<std::string, node::CreateRequest> requests;
+  std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
+  std::size_t creates = 0;
+
+  void kill(const std::string& id) {
+    cells[id].running = false;
+    events_.push_back({node::Event::Kind::kCellDied, id});
+    news_.set();
+  }
+  // The connection breaks; with `restart` the cells die with the node.
+  void lose(bool restart) {
+    if (restart) {
+      for (auto& [id, cell] : cells) {
+        cell.running = false;
+      }
+    }
+    events_.clear();
+    lost_ = true;
+    news_.set();
+  }
+
+  Task<node::HelloAnswer> hello() override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("hello"));
+    node::HelloAnswer answer;
+    answer.runtime = "fake";
+    answer.templates = templates;
+    co_return std::move(answer);
+  }
+
+  Task<node::CellInfo> create(node::CreateRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("create"));
+    Cell& cell = cells[request.id];
+    if (cell.running || cell.upper != request.existing_upper) {
+      const bool running = cell.running;
+      if (!running && !cell.upper) {
+        cells.erase(request.id);
+      }
+      co_return fail(running ? Code::kAlreadyExists : Code::kNotFound, "no such upper, or taken");
+    }
+    ++creates;
+    cell.running = cell.upper = true;
+    cell.guest_socket = guest_socket_of ? guest_socket_of(request.id) : "/nowhere";
+    requests[request.id] = request;
+    const node::CellInfo info{request.id, true, cell.guest_socket};
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_after(answers));
+    co_return info;
+  }
+
+  Task<> destroy(node::DestroyRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("destroy"));
+    const auto found = cells.find(request.id);
+    if (found != cells.end() && request.keep_upper && found->second.upper) {
+      found->second.running = false;
+    } else if (found != cells.end()) {
+      cells.erase(found);
+    }
+    CO_TRY_DO(co_await travel());
+    co_return judge_after(answers);
+  }
+
+  Task<std::vector<node::CellInfo>> list() override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("list"));
+    std::vector<node::CellInfo> infos;
+    for (const auto& [id, cell] : cells) {
+      infos.push_back({id, cell.running, cell.guest_socket});
+    }
+    co_return std::move(infos);
+  }
+
+  Task<node::Usage> usage(std::string) override { co_return node::Usage{}; }
+  Task<> set_limits(std::string, node::Limits) override { co_return ok(); }
+  Task<> freeze(std::string) override { co_return ok(); }
+  Task<> thaw(std::string) override { co_return ok(); }
+
+  Task<node::Event> next_event() override {
+    while (events_.empty() && !lost_) {
+      news_.clear();
+      CO_TRY_DO(co_await news_.wait());
+    }
+    if (lost_) {
+      lost_ = false;
+      co_return fail(Code::kUnavailable, "the node is gone");
+    }
+    node::Event event = events_.front();
+    events_.pop_front();
+    co_return event;
+  }
+
+ private:
+  Task<> travel() {
+    if (!latency) {
+      co_return ok();
+    }
+    co_return co_await sleep_for(latency());
+  }
+  // Whether the answer will arrive, or why the request did not.
+  Result<bool> judge_before(std::string_view operation) {
+    switch (fault ? fault(operation) : Fault::kNone) {
+      case Fault::kNone:
+        return true;
+      case Fault::kUnreached:
+        return fail(Code::kUnavailable, concat(operation, ": the node is not there"));
+      case Fault::kAnswerLost:
+        return false;
+      case Fault::kRefused:
+        return fail(Code::kInternal, concat(operation, ": the node refused"));
+    }
+    return true;
+  }
+  static Result<> judge_after(bool answers) {
+    return answers ? Result<>{} : Result<>{fail(Code::kUnavailable, "the answer was lost")};
+  }
+
+  std::deque<node::Event> events_;
+  Event news_;
+  bool lost_ = false;
+};
+
+}  // namespace atl::control

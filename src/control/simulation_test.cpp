@@ -1,0 +1,253 @@
+// Thousands of lifecycles under seeded random faults: lost answers, refused calls, failing commits,
+// dying cells, a node that goes away, and crashes of this process at arbitrary moments.
+//
+// A crash is: from now on no call reaches the store or the node; then the control object is dropped
+// and a new one opens the same file. Afterwards, with the faults gone, it must hold that
+//   - every sandbox whose claim was acknowledged, and whose deletion was never asked for, is there,
+//   - every sandbox whose deletion was acknowledged is gone,
+//   - every `running` row has a running cell, and every cell has a row.
+#include <random>
+
+#include "base/log.h"
+#include "control/fake_node.h"
+#include "control/fixture.h"
+#include "control/sandboxes.h"
+
+namespace atl::control {
+namespace {
+
+constexpr const char* kTeam = store::kDefaultTeam;
+
+// A store whose calls can fail, before or after the commit.
+class FaultyStore final : public store::Store {
+ public:
+  explicit FaultyStore(store::Store& inner) : inner_(inner) {}
+  std::function<FakeNode::Fault()> fault;
+
+  Result<> check() override { return inner_.check(); }
+  Result<std::vector<store::Team>> list_teams() override { return inner_.list_teams(); }
+  Result<> put_api_key(const store::ApiKey& key) override { return inner_.put_api_key(key); }
+  Result<std::vector<store::ApiKey>> list_api_keys() override { return inner_.list_api_keys(); }
+  Result<> touch_api_key(const std::string& id, UnixMillis at) override {
+    return inner_.touch_api_key(id, at);
+  }
+  Result<> put_template(const store::Template& value) override {
+    return inner_.put_template(value);
+  }
+  Result<std::vector<store::Template>> list_templates() override {
+    return inner_.list_templates();
+  }
+  Result<> insert_sandbox(const Sandbox& sandbox, const store::Event& event) override {
+    return judge([&] { return inner_.insert_sandbox(sandbox, event); });
+  }
+  Result<> change_sandbox(const std::string& id, const store::Expected& expected,
+                          const store::Transition& transition, const store::Event& event,
+                          store::Durability) override {
+    return judge([&] {
+      return inner_.change_sandbox(id, expected, transition, event, store::Durability::kQuick);
+    });
+  }
+  Result<> remove_sandbox(const std::string& id, const store::Expected& expected,
+                          const store::Event& event) override {
+    return judge([&] { return inner_.remove_sandbox(id, expected, event); });
+  }
+  Result<Sandbox> find_sandbox(const std::string& id) override {
+    return inner_.find_sandbox(id);
+  }
+  Result<std::vector<Sandbox>> list_sandboxes() override { return inner_.list_sandboxes(); }
+  Result<std::vector<store::OutboxEvent>> read_outbox(std::int64_t after,
+                                                      std::size_t limit) override {
+    return inner_.read_outbox(after, limit);
+  }
+
+ private:
+  template <class Function>
+  Result<> judge(Function function) {
+    const auto verdict = fault();
+    if (verdict == FakeNode::Fault::kNone) {
+      return function();
+    }
+    if (verdict == FakeNode::Fault::kAnswerLost) {
+      (void)function();
+    }
+    return fail(Code::kDataLoss, "the disk failed");
+  }
+  store::Store& inner_;
+};
+
+class World {
+ public:
+  explicit World(unsigned seed) : random_(seed) {
+    node_.latency = [this] { return Duration{std::chrono::microseconds{random_() % 3000}}; };
+    node_.fault = [this](std::string_view) { return choose_fault(node_fault_percent_); };
+  }
+  ~World() { CHECK(!scope_); }
+
+  // One process life: open, work under faults, crash.
+  void live_and_crash() {
+    open();
+    for (int step = 0; step < 60; ++step) {
+      act();
+      simulation_.advance_ms(static_cast<std::int64_t>(random_() % 4));
+    }
+    crash();
+  }
+
+  void settle_and_check() {
+    node_fault_percent_ = store_fault_percent_ = 0;
+    open();
+    simulation_.advance_ms(200'000);
+    ASSERT_TRUE(sandboxes_->ready());
+    const auto rows = *store_->list_sandboxes();
+    for (const auto& row : rows) {
+      EXPECT_TRUE(row.status == SandboxStatus::kRunning || row.status == SandboxStatus::kFailed)
+          << row.id << " is " << status_name(row.status);
+      EXPECT_FALSE(removed_.contains(row.id)) << row.id << " came back from deletion";
+      if (row.status == SandboxStatus::kRunning) {
+        EXPECT_TRUE(node_.cells.contains(row.id) && node_.cells.at(row.id).running)
+            << row.id << " has no cell";
+      }
+      EXPECT_EQ(sandboxes_->get(kTeam, row.id)->status, row.status);
+    }
+    for (const auto& [id, cell] : node_.cells) {
+      EXPECT_TRUE(store_->find_sandbox(id)) << id << " runs without a row";
+    }
+    for (const auto& id : owned_) {
+      EXPECT_TRUE(store_->find_sandbox(id)) << id << " was acknowledged and is lost";
+    }
+    crash();
+  }
+
+  std::size_t claims = 0;
+  std::size_t acknowledged = 0;
+  std::size_t deletions = 0;
+
+ private:
+  FakeNode::Fault choose_fault(unsigned percent) {
+    if (dead_) {
+      return FakeNode::Fault::kUnreached;
+    }
+    if (random_() % 100 >= percent) {
+      return FakeNode::Fault::kNone;
+    }
+    constexpr FakeNode::Fault kFaults[] = {FakeNode::Fault::kUnreached,
+                                           FakeNode::Fault::kAnswerLost,
+                                           FakeNode::Fault::kRefused};
+    return kFaults[random_() % 3];
+  }
+
+  void open() {
+    dead_ = false;
+    store_ = *store::open_sqlite_store(directory_.path() + "/atoll.db");
+    faulty_ = std::make_unique<FaultyStore>(*store_);
+    faulty_->fault = [this] { return choose_fault(store_fault_percent_); };
+    do {  // what main does: a start that fails is tried again
+      sandboxes_ = std::make_unique<Sandboxes>(StoreAccess{*faulty_, nullptr}, node_,
+                                               simulation_.clock, metrics_,
+                                               SandboxesOptions{.max_sandboxes = 30});
+    } while (!simulation_.run(sandboxes_->start()));
+    scope_ = std::make_unique<Scope>(simulation_.loop);
+    scope_->spawn("run", sandboxes_->run());
+  }
+
+  void crash() {
+    dead_ = true;
+    ASSERT_TRUE(simulation_.run(scope_->cancel_and_join()));
+    scope_.reset();
+    sandboxes_.reset();
+    faulty_.reset();
+    store_.reset();
+  }
+
+  void act() {
+    switch (random_() % 12) {
+      case 0:
+        if (!node_.cells.empty()) {
+          node_.kill(random_cell());
+        }
+        return;
+      case 1:
+        if (random_() % 8 == 0) {
+          node_.lose(random_() % 2 == 0);
+        }
+        return;
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        if (!node_.cells.empty()) {
+          scope_->spawn("remove", remove(random_cell()));
+        }
+        return;
+      default:
+        ++claims;
+        scope_->spawn("claim", claim());
+    }
+  }
+
+  std::string random_cell() {
+    return std::next(node_.cells.begin(),
+                     static_cast<std::ptrdiff_t>(random_() % node_.cells.size()))->first;
+  }
+
+  Task<> claim() {
+    auto sandbox = co_await sandboxes_->claim({.template_name = "default"});
+    if (sandbox) {
+      ++acknowledged;
+      owned_.insert(sandbox->id);
+    }
+    co_return ok();
+  }
+
+  Task<> remove(std::string id) {
+    owned_.erase(id);  // from here on it may be gone at any time
+    auto removed = co_await sandboxes_->remove(kTeam, id);
+    if (removed) {
+      ++deletions;
+      removed_.insert(id);
+    }
+    co_return ok();
+  }
+
+  std::mt19937 random_;
+  unsigned node_fault_percent_ = 4;
+  unsigned store_fault_percent_ = 2;
+  bool dead_ = false;
+  TemporaryDirectory directory_;
+  Simulation simulation_;
+  Metrics metrics_;
+  FakeNode node_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<FaultyStore> faulty_;
+  std::unique_ptr<Sandboxes> sandboxes_;
+  std::unique_ptr<Scope> scope_;
+  std::set<std::string> owned_;    // claim acknowledged, deletion never asked for
+  std::set<std::string> removed_;  // deletion acknowledged
+};
+
+TEST(SimulationTest, NoAcknowledgedSandboxIsLostAndNoCellIsUnaccounted) {
+  log_configure(LogLevel::kError, LogFormat::kText, "simulation");
+  std::size_t claims = 0;
+  std::size_t acknowledged = 0;
+  std::size_t deletions = 0;
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    World world{seed};
+    for (int life = 0; life < 12; ++life) {
+      world.live_and_crash();
+    }
+    world.settle_and_check();
+    claims += world.claims;
+    acknowledged += world.acknowledged;
+    deletions += world.deletions;
+  }
+  RecordProperty("claims", static_cast<int>(claims));
+  // The faults must leave enough through for the checks to mean something.
+  EXPECT_GT(claims, 3000U);
+  EXPECT_GT(acknowledged, claims / 4);
+  EXPECT_GT(deletions, 300U);
+  log_configure(LogLevel::kInfo, LogFormat::kText, "control_test");
+}
+
+}  // namespace
+}  // namespace atl::control
