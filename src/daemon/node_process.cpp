@@ -12,7 +12,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "base/log.h"
@@ -32,8 +31,6 @@
 
 namespace atl::daemon {
 namespace {
-
-using Templates = Result<std::vector<node::TemplateInfo>>;
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -76,7 +73,7 @@ Result<> recover(node::Cells& cells) {
 // behind when the node stops.
 struct Seeding {
   Fd done{::eventfd(0, EFD_CLOEXEC)};
-  Templates templates;
+  Result<> seeded;
 };
 
 // True when it is done, false when SIGTERM came first.
@@ -95,29 +92,26 @@ Result<bool> wait_for_seeding(const Seeding& seeding) {
   return waiting[1].revents == 0;
 }
 
-// On a thread of its own, because a build takes minutes and SIGTERM must not. nullopt: stop.
-Result<std::optional<std::vector<node::TemplateInfo>>> seed(layers::Pool& pool,
-                                                            const std::string& cache_dir) {
+// On a thread of its own, because a build takes minutes and SIGTERM must not. False: stop.
+Result<bool> seed(node::BuiltinTemplates& templates) {
   const auto seeding = std::make_shared<Seeding>();
-  std::thread{[seeding, &pool, cache_dir] {
+  std::thread{[seeding, &templates] {
     ProgressLine line{"preparing template default"};
-    seeding->templates = node::seed_templates(
-        pool, cache_dir,
+    seeding->seeded = templates.seed(
         [&line](std::string_view step, double fraction) { line.show(step, fraction); });
     const std::uint64_t one = 1;
     CHECK(::write(seeding->done.get(), &one, sizeof one) == sizeof one);
   }}.detach();
   TRY(const bool done, wait_for_seeding(*seeding));
   if (!done) {
-    return std::nullopt;
+    return false;
   }
-  TRY(auto templates, std::move(seeding->templates));
-  return templates;
+  TRY_DO(std::move(seeding->seeded));
+  return true;
 }
 
 node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
-                             const layers::PoolStatus& status,
-                             std::vector<node::TemplateInfo> templates) {
+                             const layers::PoolStatus& status) {
   return {.version = kVersion,
           .runtime = capabilities.name,
           .kernel_boundary = capabilities.kernel_boundary,
@@ -125,8 +119,7 @@ node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
           .live_fork = capabilities.live_fork,
           .freeze = capabilities.freeze,
           .disk_quota = status.quota,
-          .storage_backend = std::string{layers::backend_name(status.backend)},
-          .templates = std::move(templates)};
+          .storage_backend = std::string{layers::backend_name(status.backend)}};
 }
 
 struct Ground {
@@ -155,21 +148,32 @@ Result<> close_ground(Ground& ground, node::Cells& cells) {
 
 Result<> serve(const NodeOptions& options, const Layout& layout, Ground& ground,
                node::Cells& cells, node::EventFeed& events,
-               std::vector<node::TemplateInfo> templates) {
+               node::BuiltinTemplates& templates) {
   TRY(const layers::PoolStatus status, ground.pool->status());
   TRY(const auto server,
       node::Server::start({.cells = cells,
                            .events = events,
-                           .hello = make_hello(ground.runtime->capabilities(), status,
-                                               std::move(templates)),
+                           .hello = make_hello(ground.runtime->capabilities(), status),
                            .socket_path = layout.node_socket(),
                            .peer_uid = options.common.uid,
-                           .peer_gid = options.common.gid}));
+                           .peer_gid = options.common.gid,
+                           .pool = ground.pool.get(),
+                           .templates = &templates}));
   TRY_DO(report_ready(options.common.ready_fd, ""));
   LOG_INFO("node is ready", {"storage", layers::backend_name(status.backend)},
            {"disk_limits", status.quota});
   wait_for_stop();
   return {};
+}
+
+// The thread that makes templates still uses the pool: leave it to the kernel, which unmounts and
+// detaches when this process and the tools that the supervisor ends are gone.
+Result<> leave_while_making(Ground& ground, node::Cells& cells) {
+  LOG_INFO("stopped while templates were being made");
+  TRY_DO(cells.stop());
+  TRY_DO(ground.runtime->close());
+  TRY_DO(ground.uids->close());
+  ::_exit(0);
 }
 
 }  // namespace
@@ -195,21 +199,22 @@ Result<> run_node(const NodeOptions& options) {
                            events.publish({node::Event::Kind::kCellDied, id});
                          }}));
   TRY_DO(recover(*cells));
-  auto templates = seed(*ground.pool, options.cache_dir);
-  if (!templates) {
+  node::BuiltinTemplates templates{
+      {.pool = *ground.pool, .cache_dir = options.cache_dir, .publish = [&events](const auto& event) {
+         events.publish(event);
+       }}};
+  const auto seeded = seed(templates);
+  if (!seeded) {
     (void)close_ground(ground, *cells);  // the first error is the one to report
-    return fail(std::move(templates).error());
+    return fail(seeded.error());
   }
-  if (!*templates) {
-    // The thread that makes templates still uses the pool: leave it to the kernel, which unmounts
-    // and detaches when this process and the tools that the supervisor ends are gone.
-    LOG_INFO("stopped while templates were being made");
-    TRY_DO(cells->stop());
-    TRY_DO(ground.runtime->close());
-    TRY_DO(ground.uids->close());
-    ::_exit(0);
+  if (!*seeded) {
+    return leave_while_making(ground, *cells);
   }
-  auto served = serve(options, layout, ground, *cells, events, std::move(**templates));
+  auto served = serve(options, layout, ground, *cells, events, templates);
+  if (templates.busy()) {
+    return leave_while_making(ground, *cells);
+  }
   auto closed = close_ground(ground, *cells);
   return served ? closed : served;
 }

@@ -129,6 +129,11 @@ BuiltinTemplate default_template() {
   return {.name = recipe.name, .version = recipe_version(recipe)};
 }
 
+std::vector<BuiltinTemplate> builtin_templates() {
+  const Recipe interpreter = code_interpreter_recipe();
+  return {default_template(), {.name = interpreter.name, .version = recipe_version(interpreter)}};
+}
+
 std::string layer_id(const BuiltinTemplate& builtin) {
   return concat(builtin.name, "-", builtin.version);
 }

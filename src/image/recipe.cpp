@@ -68,9 +68,26 @@ Recipe default_recipe() {
   };
 }
 
+Recipe code_interpreter_recipe() {
+  Recipe recipe = default_recipe();
+  recipe.name = "code-interpreter-v1";
+  // esbuild turns TypeScript into JavaScript for the interpreter; fonts-dejavu-core is what
+  // matplotlib draws with.
+  for (const char* package :
+       {"esbuild", "fonts-dejavu-core", "ipython3", "python3-matplotlib", "python3-numpy",
+        "python3-pandas", "python3-pil", "python3-requests", "python3-scipy", "python3-sklearn",
+        "python3-sympy"}) {
+    recipe.packages.emplace_back(package);
+  }
+  return recipe;
+}
+
 Result<Recipe> find_recipe(std::string_view name) {
   if (name == "default" || name == "base") {
     return default_recipe();
+  }
+  if (name == "code-interpreter-v1") {
+    return code_interpreter_recipe();
   }
   return fail(Code::kNotFound, concat("there is no builtin template \"", name, "\""));
 }

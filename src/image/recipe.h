@@ -28,6 +28,8 @@ struct Recipe {
 };
 
 Recipe default_recipe();
+// `default` with what data work in Python takes for granted.
+Recipe code_interpreter_recipe();
 // The recipe of a builtin by name or alias.
 Result<Recipe> find_recipe(std::string_view name);
 // Twelve hexadecimal digits over everything above, the machine's architecture and the way we pack.

@@ -35,6 +35,8 @@ TEST(Recipe, NamesAndIds) {
   EXPECT_EQ(builtin.version.size(), 12U);
   EXPECT_EQ(layer_id(builtin), "default-" + builtin.version);
   EXPECT_TRUE(find_recipe("base")) << "the alias";
+  ASSERT_TRUE(find_recipe("code-interpreter-v1"));
+  EXPECT_NE(recipe_version(*find_recipe("code-interpreter-v1")), builtin.version);
   EXPECT_EQ(find_recipe("../default").error().code, Code::kNotFound);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -17,6 +18,8 @@ struct BuiltinTemplate {
   std::string version;  // changes whenever the recipe does; part of layer id and cache file name
 };
 BuiltinTemplate default_template();
+// All of them, `default` first.
+std::vector<BuiltinTemplate> builtin_templates();
 
 // The layer id of a builtin: "default-<version>".
 std::string layer_id(const BuiltinTemplate& builtin);

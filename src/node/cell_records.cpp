@@ -47,6 +47,15 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
     cell.state = *state;
     return {};
   }
+  if (name == "layers") {
+    for (const std::string_view layer : split(value, ',')) {
+      if (!is_layer_id(layer)) {
+        return fail(damaged(cell.id, line));
+      }
+      cell.layers.emplace_back(layer);
+    }
+    return {};
+  }
   const auto number = parse_u64(value);
   if (!number) {
     return fail(damaged(cell.id, line));
@@ -68,9 +77,15 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
 }  // namespace
 
 std::string format_record(const StoredCell& cell) {
+  std::string layers;
+  for (const std::string& layer : cell.layers) {
+    layers += layers.empty() ? "layers " : ",";
+    layers += layer;
+  }
+  layers += layers.empty() ? "" : "\n";
   return concat("state ", kStateNames[static_cast<std::size_t>(cell.state)], "\npid ", cell.pid,
                 "\nstart_time ", cell.start_time, "\nuid_base ", cell.uid_base, "\nfresh_upper ",
-                cell.fresh_upper ? 1 : 0, "\n");
+                cell.fresh_upper ? 1 : 0, "\n", layers);
 }
 
 Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
@@ -83,7 +98,7 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
       ++lines;
     }
   }
-  if (lines != 5) {
+  if (lines != 5 + (cell.layers.empty() ? 0U : 1U)) {
     return fail(damaged(id, "(lines are missing)"));
   }
   return cell;

@@ -5,6 +5,7 @@
 //   start_time 123456
 //   uid_base 1879048192
 //   fresh_upper 1          the upper was made by the create that wrote this record
+//   layers a,b             what it stands on; may be absent
 //
 // The record is written before anything of the cell exists and replaced atomically afterwards, so
 // whatever a killed node leaves behind has a record that names it. Records survive a killed
@@ -28,6 +29,7 @@ struct StoredCell {
   std::uint64_t start_time = 0;
   std::uint32_t uid_base = 0;
   bool fresh_upper = false;
+  std::vector<std::string> layers;
 };
 
 std::string format_record(const StoredCell& cell);

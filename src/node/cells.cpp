@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <thread>
@@ -111,11 +112,13 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
   if (const std::lock_guard table{mutex_}; table_.size() >= kMaxCells) {
     return fail(Code::kResourceExhausted, concat("a node has at most ", kMaxCells, " cells"));
   }
+  const std::shared_lock using_layers{layers_in_use_};
   TRY(runtime::CellSpec spec, check_create(request));
   TRY(spec.uid_base, parts_.uids.take());
   const StoredCell stored{.id = request.id,
                           .uid_base = spec.uid_base,
-                          .fresh_upper = !request.existing_upper};
+                          .fresh_upper = !request.existing_upper,
+                          .layers = request.layers};
   auto entry = build(request, std::move(spec), stored);
   if (!entry) {
     if (const auto undone = undo_create(stored, before); !undone) {
@@ -195,6 +198,36 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   const std::lock_guard table{mutex_};
   table_.erase(request.id);
   return {};
+}
+
+// The record stays until the layer is there: a killed node leaves a dead cell for control to destroy.
+Result<> Cells::commit(const std::string& id, const std::string& layer) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  const std::optional<Entry> entry = find(id);
+  if (!entry) {
+    return fail(Code::kNotFound, concat("there is no cell ", id));
+  }
+  TRY_DO(end_processes(*entry));
+  TRY_DO(parts_.pool.commit_upper(id, layer));
+  TRY_DO(parts_.records.remove(id));
+  const std::lock_guard table{mutex_};
+  table_.erase(id);
+  return {};
+}
+
+// Held while a layer goes, so that no create can begin to use it.
+Result<> Cells::remove_layer(const std::string& layer) {
+  const std::unique_lock removing{layers_in_use_};
+  {
+    const std::lock_guard table{mutex_};
+    for (const auto& [id, entry] : table_) {
+      if (std::ranges::find(entry.stored.layers, layer) != entry.stored.layers.end()) {
+        return fail(Code::kFailedPrecondition, concat("cell ", id, " stands on layer ", layer),
+                    "layer_in_use");
+      }
+    }
+  }
+  return parts_.pool.remove_layer(layer);
 }
 
 void Cells::on_death(DeathWatch::Ticket ticket) {
@@ -287,7 +320,8 @@ Result<> Cells::stop() {
     for (std::size_t i = 0; i < std::min(kStopThreads, ids.size()); ++i) {
       threads.emplace_back([&] {
         for (std::size_t at = next++; at < ids.size(); at = next++) {
-          if (const auto ended = destroy({.id = ids[at], .keep_upper = true}); !ended) {
+          const bool keep = !ids[at].starts_with(kBuildCellPrefix);
+          if (const auto ended = destroy({.id = ids[at], .keep_upper = keep}); !ended) {
             LOG_ERROR("stopping a cell", {"cell", ids[at]}, {"error", ended.error()});
             ++failed;
           }

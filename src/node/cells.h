@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -55,12 +56,16 @@ class Cells {
 
   Result<CellInfo> create(const CreateRequest& request);
   Result<> destroy(const DestroyRequest& request);  // idempotent
+  // Ends the cell; its upper becomes a layer.
+  Result<> commit(const std::string& id, const std::string& layer);
+  // Refused while a cell of the table stands on it. Idempotent.
+  Result<> remove_layer(const std::string& layer);
   std::vector<CellInfo> list(const std::string& after_id, std::size_t max_count) const;
   Result<Usage> usage(const std::string& id);
   Result<> set_limits(const std::string& id, const Limits& limits);
   Result<> freeze(const std::string& id);
   Result<> thaw(const std::string& id);
-  // Destroys every cell and keeps its upper. Called when no request is under way any more.
+  // Destroys every cell and keeps its upper, except those of builds. Called when no request is under way any more.
   Result<> stop();
 
  private:
@@ -87,10 +92,12 @@ class Cells {
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
   Result<bool> adopt(const StoredCell& stored);
   Result<> remove_unrecorded(RecoverySummary& summary);
+  Result<> remove_build_uppers(RecoverySummary& summary);
   void remove_stale_sockets();
 
   Parts parts_;
   IdLocks locks_;
+  std::shared_mutex layers_in_use_;  // shared: a create; exclusive: a removal
   mutable std::mutex mutex_;
   std::map<std::string, Entry> table_;
   std::map<DeathWatch::Ticket, std::string> tickets_;

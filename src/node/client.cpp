@@ -22,6 +22,10 @@ Error lost(std::string_view detail) {
   return {Code::kUnavailable, concat("the node process does not answer: ", detail), "node_lost"};
 }
 
+std::unexpected<Error> no_layers() {
+  return fail(Code::kUnimplemented, "this node does not make layers");
+}
+
 class Connection {
  public:
   Connection(io::Reactor& reactor, Fd fd) : fd_(std::move(fd)), watch_(reactor, fd_.get()) {}
@@ -103,6 +107,19 @@ class NodeClient final : public Node {
   }
   Task<> thaw(std::string id) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kThaw, id)));
+    co_return ok();
+  }
+  Task<> commit_layer(CommitRequest request) override {
+    CO_TRY_DO(co_await call(encode(request)));
+    co_return ok();
+  }
+  Task<> remove_layer(std::string layer) override {
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kRemoveLayer, layer)));
+    co_return ok();
+  }
+  Task<std::vector<std::string>> list_layers() override;
+  Task<> build_builtin(std::string name) override {
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kBuildBuiltin, name)));
     co_return ok();
   }
   Task<Event> next_event() override;
@@ -206,6 +223,22 @@ Task<std::vector<CellInfo>> NodeClient::list() {
   }
 }
 
+Task<std::vector<std::string>> NodeClient::list_layers() {
+  std::vector<std::string> all;
+  for (;;) {
+    const std::string request = all.empty()
+                                    ? encode_plain(RequestKind::kListLayers)
+                                    : encode_with_id(RequestKind::kListLayers, all.back());
+    CO_TRY(const auto payload, co_await call(request));
+    CO_TRY(auto page, decode_names(payload));
+    const std::size_t count = page.size();
+    std::ranges::move(page, std::back_inserter(all));
+    if (count < kLayersPerPage) {
+      co_return all;
+    }
+  }
+}
+
 Task<> NodeClient::start_watch() {
   CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
   CO_TRY_DO(co_await connection->send(encode_plain(RequestKind::kWatch)));
@@ -231,6 +264,11 @@ Task<Event> NodeClient::next_event() {
 }
 
 }  // namespace
+
+Task<> Node::commit_layer(CommitRequest) { co_return no_layers(); }
+Task<> Node::remove_layer(std::string) { co_return no_layers(); }
+Task<std::vector<std::string>> Node::list_layers() { co_return no_layers(); }
+Task<> Node::build_builtin(std::string) { co_return no_layers(); }
 
 std::unique_ptr<Node> connect_node(io::Reactor& reactor, std::string socket_path) {
   return std::make_unique<NodeClient>(reactor, std::move(socket_path));

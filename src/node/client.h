@@ -14,7 +14,8 @@
 
 namespace atl::node {
 
-// What control needs from a node; a fake implements it in control's tests.
+// What control needs from a node; a fake implements it in control's tests. A node that has no
+// storage to change may leave out the part about layers.
 class Node {
  public:
   virtual ~Node() = default;
@@ -26,6 +27,10 @@ class Node {
   virtual Task<> set_limits(std::string id, Limits limits) = 0;
   virtual Task<> freeze(std::string id) = 0;
   virtual Task<> thaw(std::string id) = 0;
+  virtual Task<> commit_layer(CommitRequest request);
+  virtual Task<> remove_layer(std::string layer);
+  virtual Task<std::vector<std::string>> list_layers();
+  virtual Task<> build_builtin(std::string name);  // returns at once; events tell the rest
   // The next event; kUnavailable when the connection to the node was lost (events may have been
   // missed: call list() and watch again).
   virtual Task<Event> next_event() = 0;

@@ -17,7 +17,7 @@ inline constexpr std::chrono::seconds kCallTimeout{60};
 // Events that a watcher has not read yet; one that is slower than this is cut off.
 inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 
-inline constexpr std::size_t kMaxRecordBytes = 4096;
+inline constexpr std::size_t kMaxRecordBytes = 16 * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
 

@@ -12,7 +12,7 @@ constexpr std::size_t kMaxIdBytes = 63;
 constexpr std::size_t kMaxLayerIdBytes = 128;
 constexpr std::size_t kMaxErrorTextBytes = 8 * 1024;
 constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 4;
-constexpr std::uint32_t kLeastTemplateBytes = 4 + 4;
+constexpr std::uint32_t kLeastTemplateBytes = 4 + 1 + 4;
 
 bool is_small_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -23,17 +23,18 @@ bool is_hostname(std::string_view text) {
          });
 }
 
-// A layer id becomes a path component: it neither is nor starts like ".." and has no slash.
-bool is_layer_id(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxLayerIdBytes && text.front() != '.' &&
-         text.front() != '-' && std::ranges::all_of(text, [](char c) {
-           return is_small_alphanumeric(c) || c == '.' || c == '_' || c == '-';
-         });
-}
-
 Result<> check_id(std::string_view id) {
   if (!is_cell_id(id)) {
     return fail(Code::kInvalidArgument, "a cell id is 1 to 63 of a-z, 0-9 and -");
+  }
+  return {};
+}
+
+Result<> check_layer_id(std::string_view id) {
+  if (!is_layer_id(id)) {
+    return fail(Code::kInvalidArgument,
+                "a layer id is 1 to 128 of a-z, 0-9, '.', '_' and '-', and starts with a letter, "
+                "a digit or '_'");
   }
   return {};
 }
@@ -66,11 +67,7 @@ Result<> check_create(const CreateRequest& request) {
     return fail(Code::kInvalidArgument, concat("a cell has 1 to ", kMaxLayersPerCell, " layers"));
   }
   for (const std::string& layer : request.layers) {
-    if (!is_layer_id(layer)) {
-      return fail(Code::kInvalidArgument,
-                  "a layer id is 1 to 128 of a-z, 0-9, '.', '_' and '-', and starts with a letter, "
-                  "a digit or '_'");
-    }
+    TRY_DO(check_layer_id(layer));
   }
   return check_limits(request.limits);
 }
@@ -138,6 +135,15 @@ Result<> check_decoded(const DecodedRequest& request) {
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
       return check_id(request.id);
+    case RequestKind::kCommitLayer:
+      TRY_DO(check_id(request.commit.id));
+      return check_layer_id(request.commit.layer);
+    case RequestKind::kRemoveLayer:
+      return check_layer_id(request.layer);
+    case RequestKind::kListLayers:
+      return request.layer.empty() ? Result<>{} : check_layer_id(request.layer);
+    case RequestKind::kBuildBuiltin:
+      return check_layer_id(request.name);  // the same characters
   }
   return fail(Code::kUnimplemented, "the node does not know this request");
 }
@@ -148,6 +154,14 @@ bool is_cell_id(std::string_view text) {
   return !text.empty() && text.size() <= kMaxIdBytes && std::ranges::all_of(text, [](char c) {
     return is_small_alphanumeric(c) || c == '-';
   });
+}
+
+// A layer id becomes a path component: it neither is nor starts like ".." and has no slash.
+bool is_layer_id(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxLayerIdBytes && text.front() != '.' &&
+         text.front() != '-' && std::ranges::all_of(text, [](char c) {
+           return is_small_alphanumeric(c) || c == '.' || c == '_' || c == '-';
+         });
 }
 
 std::string encode(const CreateRequest& request) {
@@ -161,6 +175,12 @@ std::string encode(const CreateRequest& request) {
 std::string encode(const DestroyRequest& request) {
   ByteWriter out = begin(RequestKind::kDestroy);
   out.string(request.id).boolean(request.keep_upper);
+  return std::move(out).bytes();
+}
+
+std::string encode(const CommitRequest& request) {
+  ByteWriter out = begin(RequestKind::kCommitLayer);
+  out.string(request.id).string(request.layer);
   return std::move(out).bytes();
 }
 
@@ -208,6 +228,19 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
       request.id = in.string();
+      break;
+    case RequestKind::kCommitLayer:
+      request.commit.id = in.string();
+      request.commit.layer = in.string();
+      break;
+    case RequestKind::kRemoveLayer:
+      request.layer = in.string();
+      break;
+    case RequestKind::kListLayers:
+      request.layer = in.remaining() > 0 ? in.string() : std::string{};
+      break;
+    case RequestKind::kBuildBuiltin:
+      request.name = in.string();
       break;
     default:
       return fail(Code::kUnimplemented, "the node does not know this request");
@@ -275,7 +308,7 @@ std::string encode_payload(const HelloAnswer& hello) {
   out.boolean(hello.freeze).boolean(hello.disk_quota).string(hello.storage_backend);
   out.u32(static_cast<std::uint32_t>(hello.templates.size()));
   for (const TemplateInfo& info : hello.templates) {
-    out.string(info.name).strings(info.layers);
+    out.string(info.name).u8(static_cast<std::uint8_t>(info.state)).strings(info.layers);
   }
   return std::move(out).bytes();
 }
@@ -283,6 +316,7 @@ std::string encode_payload(const HelloAnswer& hello) {
 std::string encode_event(const Event& event) {
   ByteWriter out;
   out.u8(static_cast<std::uint8_t>(event.kind)).string(event.id);
+  out.string(std::string_view{event.text}.substr(0, kMaxErrorTextBytes));
   return std::move(out).bytes();
 }
 
@@ -328,10 +362,24 @@ Result<HelloAnswer> decode_hello(std::string_view payload) {
   hello.templates.resize(in.count(kLeastTemplateBytes));
   for (TemplateInfo& info : hello.templates) {
     info.name = in.string();
+    info.state = static_cast<TemplateInfo::State>(in.u8());
     info.layers = in.strings();
   }
   TRY_DO(in.finish());
   return hello;
+}
+
+std::string encode_payload(const std::vector<std::string>& names) {
+  ByteWriter out;
+  out.strings(names);
+  return std::move(out).bytes();
+}
+
+Result<std::vector<std::string>> decode_names(std::string_view payload) {
+  ByteReader in{payload};
+  std::vector<std::string> names = in.strings();
+  TRY_DO(in.finish());
+  return names;
 }
 
 Result<Event> decode_event(std::string_view datagram) {
@@ -339,8 +387,9 @@ Result<Event> decode_event(std::string_view datagram) {
   Event event;
   event.kind = static_cast<Event::Kind>(in.u8());
   event.id = in.string();
+  event.text = in.string();
   TRY_DO(in.finish());
-  if (event.kind != Event::Kind::kCellDied) {
+  if (event.kind < Event::Kind::kCellDied || event.kind > Event::Kind::kTemplateFailed) {
     return fail(Code::kInvalidArgument, "the node sent an unknown event", "malformed");
   }
   return event;

@@ -22,8 +22,13 @@ inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 42;
 inline constexpr std::uint32_t kMaxCpuMillis = 1024 * 1000;
 inline constexpr std::uint32_t kMaxProcesses = 1 << 20;
 inline constexpr std::uint64_t kMaxDiskBytes = 1ULL << 50;
-// A list of cells comes in pages of this size; a shorter page is the last one.
+// A list of cells or layers comes in pages of this size; a shorter page is the last one.
 inline constexpr std::size_t kCellsPerPage = 512;
+inline constexpr std::size_t kLayersPerPage = 512;
+// A layer that every node has: an empty tree, for a cell that makes an image from nothing.
+inline constexpr const char* kEmptyLayer = "empty-1";
+// Cells that make layers. Nobody continues them: they do not outlive a stop of the node.
+inline constexpr std::string_view kBuildCellPrefix = "build-";
 
 enum class RequestKind : std::uint8_t {
   kHello = 1,
@@ -35,6 +40,10 @@ enum class RequestKind : std::uint8_t {
   kFreeze = 7,
   kThaw = 8,
   kWatch = 9,
+  kCommitLayer = 10,
+  kRemoveLayer = 11,
+  kListLayers = 12,
+  kBuildBuiltin = 13,
 };
 
 // 0 means: no limit.
@@ -72,9 +81,17 @@ struct Usage {
   std::uint64_t disk_bytes = 0;
 };
 
+struct CommitRequest {
+  std::string id;     // a cell; it ends
+  std::string layer;  // a layer id that is not taken; the cell's upper becomes it
+};
+
+// A builtin template.
 struct TemplateInfo {
+  enum class State : std::uint8_t { kReady = 1, kAbsent = 2, kBuilding = 3 };
   std::string name;                 // "default"
-  std::vector<std::string> layers;
+  std::vector<std::string> layers;  // when ready
+  State state = State::kReady;
 };
 
 struct HelloAnswer {
@@ -90,16 +107,26 @@ struct HelloAnswer {
 };
 
 struct Event {
-  enum class Kind : std::uint8_t { kCellDied = 1 };
+  // The last three are about a builtin template, for each kBuildBuiltin that had something to do.
+  enum class Kind : std::uint8_t {
+    kCellDied = 1,
+    kTemplateProgress = 2,
+    kTemplateReady = 3,
+    kTemplateFailed = 4,
+  };
   Kind kind = Kind::kCellDied;
-  std::string id;
+  std::string id;    // of the cell; the name of the template
+  std::string text;  // the step under way; why it failed
 };
 
 // Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze and kThaw carry
-// an id; kList may carry one: the last id of the page before. kWatch is answered with an empty ok
+// an id; kList may carry one: the last id of the page before. kRemoveLayer and kListLayers are the
+// same with layer ids, kBuildBuiltin carries a template's name and is answered at once; the outcome
+// comes as events. kWatch is answered with an empty ok
 // once events will come, then the events follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
+std::string encode(const CommitRequest& request);
 std::string encode_set_limits(std::string_view id, const Limits& limits);
 std::string encode_plain(RequestKind kind);
 std::string encode_with_id(RequestKind kind, std::string_view id);
@@ -108,11 +135,16 @@ struct DecodedRequest {
   RequestKind kind = RequestKind::kHello;
   CreateRequest create;
   DestroyRequest destroy;
-  std::string id;  // kUsage, kSetLimits, kFreeze, kThaw; kList: empty or the last id seen
+  CommitRequest commit;
+  std::string id;  // of a cell; kList: empty or the last id seen
+  std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen
+  std::string name;   // kBuildBuiltin
   Limits limits;   // kSetLimits
 };
 // [a-z0-9-]{1,63}: safe as a file name, a cgroup name and a part of a socket path.
 bool is_cell_id(std::string_view text);
+// [a-z0-9._-]{1,128}, not beginning with a dot or a dash: safe as a file name.
+bool is_layer_id(std::string_view text);
 // Decodes and validates ranges, counts and character sets.
 Result<DecodedRequest> decode_request(std::string_view datagram);
 
@@ -125,11 +157,13 @@ std::string encode_payload(const CellInfo& info);
 std::string encode_payload(const std::vector<CellInfo>& infos);
 std::string encode_payload(const Usage& usage);
 std::string encode_payload(const HelloAnswer& hello);
+std::string encode_payload(const std::vector<std::string>& names);
 std::string encode_event(const Event& event);
 Result<CellInfo> decode_cell(std::string_view payload);
 Result<std::vector<CellInfo>> decode_cells(std::string_view payload);
 Result<Usage> decode_usage(std::string_view payload);
 Result<HelloAnswer> decode_hello(std::string_view payload);
+Result<std::vector<std::string>> decode_names(std::string_view payload);
 Result<Event> decode_event(std::string_view datagram);
 
 }  // namespace atl::node

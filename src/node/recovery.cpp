@@ -3,7 +3,8 @@
 // Every cell that exists has a record (it was written first). A recorded cell that still runs is
 // adopted as it is; one that does not is cleaned out of the kernel and kept as dead, with its disk,
 // for control to decide. A record of a create that never finished is undone whole. Kernel objects
-// without a record are removed. Disks without a record are left alone: control knows them.
+// without a record are removed. Disks without a record are left alone, because control knows them,
+// but those of builds, which nobody continues.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ Result<RecoverySummary> Cells::recover() {
     }
   }
   TRY_DO(remove_unrecorded(summary));
+  TRY_DO(remove_build_uppers(summary));
   remove_stale_sockets();
   return summary;
 }
@@ -89,6 +91,17 @@ Result<> Cells::remove_unrecorded(RecoverySummary& summary) {
       LOG_ERROR("removing a cell without a record", {"cell", id}, {"error", destroyed.error()});
       ++summary.failed;
     } else {
+      ++summary.unrecorded;
+    }
+  }
+  return {};
+}
+
+Result<> Cells::remove_build_uppers(RecoverySummary& summary) {
+  TRY(const std::vector<std::string> ids, parts_.pool.list_uppers());
+  for (const std::string& id : ids) {
+    if (id.starts_with(kBuildCellPrefix) && !find(id)) {
+      TRY_DO(parts_.pool.remove_upper(id));
       ++summary.unrecorded;
     }
   }

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -162,12 +163,52 @@ void Server::stream_events(int socket) {
 Result<std::string> Server::handle(std::string_view datagram) {
   TRY(const DecodedRequest request, decode_request(datagram));
   switch (request.kind) {
-    case RequestKind::kHello:
-      return encode_payload(parts_.hello);
+    case RequestKind::kHello: {
+      HelloAnswer hello = parts_.hello;
+      if (parts_.templates != nullptr) {
+        hello.templates = parts_.templates->list();
+      }
+      return encode_payload(hello);
+    }
     case RequestKind::kList:
       return encode_payload(parts_.cells.list(request.id, kCellsPerPage));
+    case RequestKind::kCommitLayer:
+    case RequestKind::kRemoveLayer:
+    case RequestKind::kListLayers:
+    case RequestKind::kBuildBuiltin:
+      return handle_layer(request);
     default:
       return handle_cell(request);
+  }
+}
+
+Result<std::string> Server::handle_layer(const DecodedRequest& request) {
+  if (parts_.pool == nullptr || parts_.templates == nullptr) {
+    return fail(Code::kUnimplemented, "this node does not make layers");
+  }
+  switch (request.kind) {
+    case RequestKind::kCommitLayer:
+      TRY_DO(parts_.cells.commit(request.commit.id, request.commit.layer));
+      return std::string{};
+    case RequestKind::kRemoveLayer:
+      for (const TemplateInfo& info : parts_.templates->list()) {
+        if (request.layer == kEmptyLayer || info.layers == std::vector{request.layer}) {
+          return fail(Code::kFailedPrecondition,
+                      concat("layer ", request.layer, " belongs to this installation"));
+        }
+      }
+      TRY_DO(parts_.cells.remove_layer(request.layer));
+      return std::string{};
+    case RequestKind::kListLayers: {
+      TRY(std::vector<std::string> names, parts_.pool->list_layers());
+      std::ranges::sort(names);
+      names.erase(names.begin(), std::ranges::upper_bound(names, request.layer));
+      names.resize(std::min(names.size(), kLayersPerPage));
+      return encode_payload(names);
+    }
+    default:
+      TRY_DO(parts_.templates->build(request.name));
+      return std::string{};
   }
 }
 

@@ -17,6 +17,7 @@
 #include "node/cells.h"
 #include "node/event_feed.h"
 #include "node/protocol.h"
+#include "node/templates.h"
 
 namespace atl::node {
 
@@ -29,6 +30,9 @@ class Server {
     std::string socket_path;
     uid_t peer_uid = 0;  // besides root
     gid_t peer_gid = 0;
+    // Without these two no layer can be changed, and `hello` says which templates there are.
+    layers::Pool* pool = nullptr;
+    BuiltinTemplates* templates = nullptr;
   };
   // Listens and serves from its own threads.
   static Result<std::unique_ptr<Server>> start(Parts parts);
@@ -51,6 +55,7 @@ class Server {
   void serve(Connection& connection);
   void stream_events(int socket);
   Result<std::string> handle(std::string_view datagram);
+  Result<std::string> handle_layer(const DecodedRequest& request);
   Result<std::string> handle_cell(const DecodedRequest& request);
 
   Parts parts_;
