@@ -1,0 +1,78 @@
+// A Pool without a disk: two sets of names.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "layers/room.h"
+
+namespace atl::node::testing {
+
+class FakePool final : public layers::Pool {
+ public:
+  Result<layers::PoolStatus> status() override {
+    return layers::PoolStatus{.backend = layers::Backend::kCopy};
+  }
+  Result<> add_layer(const std::string& id,
+                     const std::function<Result<>(const std::string&)>& fill) override {
+    TRY_DO(fill("/nowhere"));
+    const std::lock_guard guard{mutex_};
+    layers_.insert(id);
+    return {};
+  }
+  bool has_layer(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    return layers_.contains(id);
+  }
+  std::string layer_path(const std::string& id) override { return "/layers/" + id; }
+  Result<> remove_layer(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    layers_.erase(id);
+    return {};
+  }
+  Result<std::vector<std::string>> list_layers() override {
+    const std::lock_guard guard{mutex_};
+    return std::vector<std::string>(layers_.begin(), layers_.end());
+  }
+  Result<std::string> create_upper(const std::string& id, std::uint64_t) override {
+    const std::lock_guard guard{mutex_};
+    if (!uppers_.insert(id).second) {
+      return fail(Code::kAlreadyExists, "the upper exists");
+    }
+    return "/uppers/" + id;
+  }
+  bool has_upper(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    return uppers_.contains(id);
+  }
+  std::string upper_path(const std::string& id) override { return "/uppers/" + id; }
+  Result<> set_upper_limit(const std::string&, std::uint64_t) override { return {}; }
+  Result<layers::UpperUsage> upper_usage(const std::string&) override {
+    return layers::UpperUsage{.used_bytes = 14};
+  }
+  Result<> remove_upper(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    uppers_.erase(id);
+    return {};
+  }
+  Result<std::vector<std::string>> list_uppers() override {
+    const std::lock_guard guard{mutex_};
+    return std::vector<std::string>(uppers_.begin(), uppers_.end());
+  }
+  Result<> commit_upper(const std::string& id, const std::string& layer_id) override {
+    const std::lock_guard guard{mutex_};
+    uppers_.erase(id);
+    layers_.insert(layer_id);
+    return {};
+  }
+  Result<std::vector<std::string>> collect() override { return std::vector<std::string>{}; }
+  Result<> close() override { return {}; }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> layers_{"base-1", "base-2"};
+  std::set<std::string> uppers_;
+};
+
+}  // namespace atl::node::testing

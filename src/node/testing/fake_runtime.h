@@ -1,0 +1,147 @@
+// A Runtime without a kernel: cells are entries in a map whose "processes" are event descriptors.
+// It outlives the objects under test, like cells outlive the node.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/strings.h"
+#include "runtime/room.h"
+
+namespace atl::node::testing {
+
+class FakeRuntime final : public runtime::Runtime {
+ public:
+  const runtime::Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<runtime::Cell> create(const runtime::CellSpec& spec) override {
+    std::unique_lock lock{mutex_};
+    ++creating_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !held_.contains(spec.id); });
+    --creating_;
+    if (failing_.contains(spec.id)) {
+      return fail(Code::kInternal, "the fake was told to fail");
+    }
+    Body body;
+    body.spec = spec;
+    body.record = {spec.id, next_pid_++, 7};
+    body.process = Fd{::eventfd(0, EFD_CLOEXEC)};
+    TRY(Fd copy, body.process.duplicate());
+    runtime::Cell cell{body.record, std::move(copy)};
+    CHECK(cells_.emplace(spec.id, std::move(body)).second);
+    return cell;
+  }
+  Result<runtime::Cell> adopt(const runtime::CellRecord& record) override {
+    const std::lock_guard guard{mutex_};
+    const auto found = cells_.find(record.id);
+    if (found == cells_.end() || found->second.dead || found->second.record.pid != record.pid ||
+        found->second.record.start_time != record.start_time) {
+      return fail(Code::kNotFound, "it does not run");
+    }
+    TRY(Fd copy, found->second.process.duplicate());
+    return runtime::Cell{record, std::move(copy)};
+  }
+  Result<> destroy(const runtime::CellRecord& record) override {
+    const std::lock_guard guard{mutex_};
+    if (stuck_.contains(record.id)) {
+      return fail(Code::kDeadlineExceeded, "it does not die");
+    }
+    cells_.erase(record.id);
+    return {};
+  }
+  Result<> set_limits(const std::string& id, const runtime::Limits& limits) override {
+    const std::lock_guard guard{mutex_};
+    cells_.at(id).spec.limits = limits;
+    return {};
+  }
+  Result<runtime::Usage> usage(const std::string&) override {
+    return runtime::Usage{.memory_bytes = 11, .cpu_nanoseconds = 12, .process_count = 13};
+  }
+  Result<> freeze(const std::string& id) override { return set_frozen(id, true); }
+  Result<> thaw(const std::string& id) override { return set_frozen(id, false); }
+  Result<std::vector<std::string>> list() override {
+    const std::lock_guard guard{mutex_};
+    std::vector<std::string> ids;
+    for (const auto& [id, body] : cells_) {
+      ids.push_back(id);
+    }
+    return ids;
+  }
+  Result<> close() override { return {}; }
+
+  // --- what a test does and asks ---
+
+  void die(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    Body& body = cells_.at(id);
+    body.dead = true;
+    const std::uint64_t one = 1;
+    CHECK(::write(body.process.get(), &one, sizeof one) == sizeof one);
+  }
+  void hold_create(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    held_.insert(id);
+  }
+  void release_create(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    held_.erase(id);
+    changed_.notify_all();
+  }
+  void wait_until_creating() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return creating_ > 0; });
+  }
+  void fail_create(const std::string& id) { failing_.insert(id); }
+  void get_stuck(const std::string& id) { stuck_.insert(id); }
+  void get_unstuck(const std::string& id) { stuck_.erase(id); }
+  bool exists(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    return cells_.contains(id);
+  }
+  bool is_frozen(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    return cells_.at(id).frozen;
+  }
+  runtime::CellSpec spec(const std::string& id) {
+    const std::lock_guard guard{mutex_};
+    return cells_.at(id).spec;
+  }
+  std::size_t count() {
+    const std::lock_guard guard{mutex_};
+    return cells_.size();
+  }
+
+ private:
+  struct Body {
+    runtime::CellSpec spec;
+    runtime::CellRecord record;
+    Fd process;
+    bool dead = false;
+    bool frozen = false;
+  };
+
+  Result<> set_frozen(const std::string& id, bool frozen) {
+    const std::lock_guard guard{mutex_};
+    cells_.at(id).frozen = frozen;
+    return {};
+  }
+
+  runtime::Capabilities capabilities_{.name = "fake", .freeze = true};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Body> cells_;
+  std::set<std::string> held_;
+  std::set<std::string> failing_;
+  std::set<std::string> stuck_;
+  std::int32_t next_pid_ = 100;
+  int creating_ = 0;
+};
+
+}  // namespace atl::node::testing
