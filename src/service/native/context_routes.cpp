@@ -175,6 +175,8 @@ std::string_view source_name(guest::Stream stream) {
       return "stderr";
     case guest::Stream::kPty:
       return "pty";
+    case guest::Stream::kChannel:
+      return "channel";
   }
   return "stdout";
 }
