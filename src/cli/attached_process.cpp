@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/api_error.h"
+#include "cli/fair_turn.h"
 #include "cli/progress.h"
 
 namespace atl::cli {
@@ -132,7 +133,9 @@ Task<bool> AttachedProcess::follow_once() {
              context_path(options_.sandbox_id, context_id_, "/stream?from="), next_offset_)));
   EventDecoder decoder;
   std::vector<char> buffer(kReadBufferBytes);
+  FairTurn turn;
   for (;;) {
+    CO_TRY_DO(co_await turn.step());
     auto got = co_await response->body().read(buffer);
     if (!got) {
       co_return fail(transport_error(std::move(got).error(), context_.endpoint));

@@ -13,6 +13,7 @@
 #include "cli/api_error.h"
 #include "cli/copy.h"
 #include "cli/descriptor_gate.h"
+#include "cli/fair_turn.h"
 #include "cli/limits.h"
 
 namespace atl::cli {
@@ -100,7 +101,9 @@ template <class Write>
 Task<> drain(http::ClientResponse& response, const Endpoint& endpoint, CopyTally& tally,
              Write& write) {
   std::vector<char> buffer(kCopyBufferBytes);
+  FairTurn turn;
   for (;;) {
+    CO_TRY_DO(co_await turn.step());
     auto got = co_await response.body().read(buffer);
     if (!got) {
       co_return fail(transport_error(std::move(got).error(), endpoint));

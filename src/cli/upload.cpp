@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/copy.h"
 #include "cli/descriptor_gate.h"
+#include "cli/fair_turn.h"
 #include "cli/limits.h"
 
 namespace atl::cli {
@@ -81,6 +82,7 @@ class FileSource {
         co_return 0;
       }
     }
+    CO_TRY_DO(co_await turn_.step());
     auto got = co_await reader_->read(buffer);
     if (got && *got == 0 && left_ && *left_ > 0) {
       got = fail(Code::kAborted, "the file became shorter while it was copied");
@@ -101,6 +103,7 @@ class FileSource {
   std::unique_ptr<SharedReader> reader_;
   std::optional<std::uint64_t> left_;
   CopyTally& tally_;
+  FairTurn turn_;
   std::optional<Error> failure_;
 };
 
