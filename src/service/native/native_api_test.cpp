@@ -2,6 +2,7 @@
 // guest. Each test says what a user would see.
 #include "service/native/native_api.h"
 
+#include "base/json.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "control/fake_guest.h"
