@@ -169,7 +169,6 @@ int write_missing_file(const char* path, const char* content) {
 
 // After the change of root, so no link in the image can lead out of it.
 int write_etc_files(CellState& state) {
-  ::umask(022);
   const int error = write_missing_file("/etc/hostname", state.plan.hostname_file);
   return error != 0 ? error : write_missing_file("/etc/hosts", state.plan.hosts_file);
 }
@@ -274,6 +273,7 @@ void run_cell_init(const CellPlan& plan) {
                   .guest_fd = plan.guest_fd,
                   .listen_fd = plan.listen_fd};
   ::setsid();
+  ::umask(022);  // the node's is stricter; the mount points made here are for everybody in the cell
   for (const StepEntry& entry : kSteps) {
     const int error = entry.run(state);
     if (error != 0) {
