@@ -166,8 +166,10 @@ Result<> mount_database_dir(const Layout& layout) {
   return {};
 }
 
+// What is not empty stays: sockets of sandboxes that still run.
 void remove_run_dir(const Layout& layout) {
   ::umount2(layout.db_mount().c_str(), MNT_DETACH);
+  ::unlink(layout.node_socket().c_str());
   for (const std::string& directory :
        {layout.db_mount(), layout.stage_dir(), layout.guest_dir(), layout.run_dir}) {
     ::rmdir(directory.c_str());

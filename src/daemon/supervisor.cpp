@@ -52,7 +52,10 @@ Result<> Supervisor::run() {
     reap();
     act_on_deadlines();
   }
-  end_stragglers();
+  // When the node could not be kept running its sandboxes go on; the next start adopts them.
+  if (outcome_ || stop_requests_ > 0) {
+    end_stragglers();
+  }
   return outcome_;
 }
 
