@@ -1,6 +1,7 @@
 #include "daemon/serve.h"
 
 #include <signal.h>
+#include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -75,6 +76,8 @@ Result<> run_serve(const ServeOptions& options) {
                 "atoll serve makes namespaces and mounts and must be started as root");
   }
   ::umask(022);
+  // What the caller left open is not for our children.
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   raise_open_files();
   const ServiceNotifier notifier;
   TRY(const Account account, find_account(options.user));
