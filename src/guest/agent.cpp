@@ -164,6 +164,9 @@ void Agent::begin(Connection& connection, Kind kind, std::string_view payload) {
     case Kind::kListProcesses:
       processes_.list(connection);
       return;
+    case Kind::kGetProcess:
+      processes_.get(connection, payload);
+      return;
     case Kind::kSignalProcess:
       processes_.signal(connection, payload);
       return;
@@ -183,11 +186,15 @@ void Agent::begin(Connection& connection, Kind kind, std::string_view payload) {
 }
 
 void Agent::serve_file(Connection& connection, Kind kind, std::string_view payload) {
-  if (file_workers_.size() >= kMaxFileWorkers) {
-    connection.send_error(
-        Error{Code::kResourceExhausted,
-              concat("the sandbox already serves ", kMaxFileWorkers, " file requests"),
-              "resource_exhausted"});
+  // Watches last, so they have a bound of their own and never keep other requests out.
+  const bool watch = kind == Kind::kWatch;
+  auto& workers = watch ? watchers_ : file_workers_;
+  const std::size_t limit = watch ? kMaxWatchers : kMaxFileWorkers;
+  if (workers.size() >= limit) {
+    connection.send_error(Error{
+        Code::kResourceExhausted,
+        concat("the sandbox already serves ", limit, watch ? " file watches" : " file requests"),
+        "resource_exhausted"});
     return;
   }
   const pid_t pid = ::fork();
@@ -198,7 +205,7 @@ void Agent::serve_file(Connection& connection, Kind kind, std::string_view paylo
   if (pid == 0) {
     run_file_worker(connection.socket(), kind, payload, connection.input_after_frame());
   }
-  file_workers_.insert(pid);
+  workers.insert(pid);
   connection.close();  // the worker has it now
 }
 
@@ -258,6 +265,7 @@ void Agent::on_child() {
     }
     if (!processes_.on_reaped(pid, status)) {
       file_workers_.erase(pid);
+      watchers_.erase(pid);
     }
   }
   processes_.check_removals();

@@ -51,6 +51,7 @@ class Agent final : private Connection::Owner {
   Processes processes_;
   std::list<Connection> connections_;
   std::set<pid_t> file_workers_;
+  std::set<pid_t> watchers_;
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
 };

@@ -1,30 +1,9 @@
 // Files: every operation through the agent, as a client sees it.
-#include <sys/mount.h>
-
 #include "guest/agent_fixture.h"
 #include "guest/limits.h"
 
 namespace atl::guest {
 namespace {
-
-// A small second filesystem, gone with the scope also when an assertion leaves it.
-class SmallMount {
- public:
-  SmallMount(const std::string& path, const char* options)
-      : path_(path), mounted_(::mount("none", path.c_str(), "tmpfs", 0, options) == 0) {}
-  ~SmallMount() {
-    if (mounted_) {
-      EXPECT_EQ(::umount2(path_.c_str(), MNT_DETACH), 0);
-    }
-  }
-  SmallMount(const SmallMount&) = delete;
-  SmallMount& operator=(const SmallMount&) = delete;
-  bool mounted() const { return mounted_; }
-
- private:
-  std::string path_;
-  bool mounted_;
-};
 
 class AgentFile : public AgentTest {
  protected:

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +29,25 @@
 #include "guest/wire.h"
 
 namespace atl::guest {
+
+// A filesystem of its own, gone with the scope also when an assertion leaves it.
+class SmallMount {
+ public:
+  SmallMount(const std::string& path, const char* options, const char* type = "tmpfs")
+      : path_(path), mounted_(::mount("none", path.c_str(), type, 0, options) == 0) {}
+  ~SmallMount() {
+    if (mounted_) {
+      EXPECT_EQ(::umount2(path_.c_str(), MNT_DETACH), 0);
+    }
+  }
+  SmallMount(const SmallMount&) = delete;
+  SmallMount& operator=(const SmallMount&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::string path_;
+  bool mounted_;
+};
 
 struct TestFrame {
   Kind kind = Kind::kError;
@@ -131,6 +152,8 @@ struct RunResult {
   std::string output;
   std::string error_output;
   std::string terminal;
+  std::string channel;
+  std::string all;  // every stream, in order
   std::uint64_t first_offset = UINT64_MAX;
   bool in_order = true;  // offsets had no gap
 };
@@ -153,9 +176,11 @@ inline RunResult follow(TestClient& client) {
         result.first_offset = std::min(result.first_offset, output->header.offset);
         result.in_order = result.in_order && (!expected || *expected == output->header.offset);
         expected = output->header.offset + output->bytes.size();
-        (output->header.stream == Stream::kStdout   ? result.output
-         : output->header.stream == Stream::kStderr ? result.error_output
-                                                    : result.terminal)
+        result.all += output->bytes;
+        (output->header.stream == Stream::kStdout    ? result.output
+         : output->header.stream == Stream::kStderr  ? result.error_output
+         : output->header.stream == Stream::kChannel ? result.channel
+                                                     : result.terminal)
             .append(output->bytes);
         break;
       }
@@ -230,6 +255,25 @@ class AgentTest : public ::testing::Test {
   void signal_agent(int number) {
     ASSERT_TRUE(agent_alive());
     ASSERT_EQ(::kill(agent_, number), 0);
+  }
+
+  // How many children the agent has, workers included.
+  std::size_t children() const {
+    std::size_t count = 0;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator{"/proc", ignored}) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) {
+        continue;
+      }
+      std::ifstream in{entry.path() / "stat"};
+      const std::string text{std::istreambuf_iterator<char>{in}, {}};
+      const auto name_end = text.rfind(") ");
+      if (name_end != std::string::npos) {
+        count += std::strtol(text.c_str() + name_end + 4, nullptr, 10) == agent_ ? 1U : 0U;
+      }
+    }
+    return count;
   }
 
   std::string socket_path() const { return directory_ + "/socket"; }

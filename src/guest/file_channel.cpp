@@ -55,14 +55,15 @@ Result<FileChannel::Frame> FileChannel::receive() {
   const std::string_view payload =
       std::string_view{input_}.substr(consumed_bytes_ + kFrameHeaderBytes, header.payload_bytes);
   consumed_bytes_ += kFrameHeaderBytes + header.payload_bytes;
+  upload_ended_ = upload_ended_ || header.kind == Kind::kEnd;
   return Frame{header.kind, payload};
 }
 
 void FileChannel::discard_upload() {
   std::size_t dropped_bytes = 0;
-  while (dropped_bytes < kMaxRefusedUploadBytes) {
+  while (!upload_ended_ && dropped_bytes < kMaxRefusedUploadBytes) {
     const auto frame = receive();
-    if (!frame || frame->kind == Kind::kEnd) {
+    if (!frame) {
       return;
     }
     dropped_bytes += frame->payload.size() + kFrameHeaderBytes;

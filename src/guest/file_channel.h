@@ -26,6 +26,9 @@ class FileChannel {
   // Fails with kCancelled when the client is gone.
   Result<Frame> receive();
 
+  // For poll(2): a hang-up means that the client is gone.
+  int socket() const { return socket_.get(); }
+
   // Reads and drops what a client goes on sending to a request that already failed, so that it
   // comes to read the answer. Bounded.
   void discard_upload();
@@ -36,6 +39,7 @@ class FileChannel {
   Fd socket_;
   std::string input_;
   std::size_t consumed_bytes_ = 0;  // of input_
+  bool upload_ended_ = false;       // the client's kEnd was received
   std::string output_;
 };
 

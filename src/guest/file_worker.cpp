@@ -48,6 +48,14 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
       return serve(channel, decode_remove(payload), remove_path);
     case Kind::kChangeMode:
       return serve(channel, decode_change_mode(payload), change_mode);
+    case Kind::kWatch:
+      return serve(channel, decode_watch(payload), watch_files);
+    case Kind::kReadTree:
+      return serve(channel, decode_path(payload), read_tree);
+    case Kind::kWriteTree:
+      return serve(channel, decode_path(payload), write_tree);
+    case Kind::kSearch:
+      return serve(channel, decode_search(payload), search_files);
     default:
       return fail(Code::kInvalidArgument, "not a file request", "malformed");
   }
@@ -56,7 +64,7 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
 }  // namespace
 
 bool is_file_request(Kind kind) {
-  return kind >= Kind::kStat && kind <= Kind::kChangeMode;
+  return kind >= Kind::kStat && kind <= Kind::kSearch;
 }
 
 void run_file_worker(int socket, Kind kind, std::string_view payload,
@@ -74,7 +82,7 @@ void run_file_worker(int socket, Kind kind, std::string_view payload,
     FileChannel channel{Fd{kSocketFd}, early_input};
     if (auto served = dispatch(channel, kind, payload); !served) {
       if (channel.send(Kind::kError, encode(served.error())) && channel.flush() &&
-          kind == Kind::kWriteFile) {
+          (kind == Kind::kWriteFile || kind == Kind::kWriteTree)) {
         channel.discard_upload();
       }
     } else {

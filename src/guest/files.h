@@ -21,6 +21,10 @@ Result<> make_directory(FileChannel& channel, const MakeDirectoryRequest& reques
 Result<> move_path(FileChannel& channel, const MoveRequest& request);
 Result<> remove_path(FileChannel& channel, const RemoveRequest& request);
 Result<> change_mode(FileChannel& channel, const ChangeModeRequest& request);
+Result<> watch_files(FileChannel& channel, const WatchRequest& request);
+Result<> read_tree(FileChannel& channel, const PathRequest& request);
+Result<> write_tree(FileChannel& channel, const PathRequest& request);
+Result<> search_files(FileChannel& channel, const SearchRequest& request);
 
 // --- shared by the operations --------------------------------------------------------------
 

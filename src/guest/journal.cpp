@@ -7,7 +7,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr unsigned kLengthBits = 30;
+constexpr unsigned kLengthBits = 29;
 constexpr std::uint32_t kLengthMask = (1U << kLengthBits) - 1;
 
 std::uint32_t mark_of(Stream stream, std::size_t length) {

@@ -1,7 +1,7 @@
 // The output of one process, in the order it was read, bounded.
 //
 // Bytes live in chunks of kJournalChunkBytes; a chunk also keeps marks, one u32 per run of bytes
-// of the same stream (two bits of stream, the rest length), so a thousand one-byte writes to
+// of the same stream (three bits of stream, the rest length), so a thousand one-byte writes to
 // alternating streams cost five bytes each and not a record each. Offsets count all bytes ever
 // appended. The owner trims: a chunk goes when it is older than the newest `capacity_bytes` (or
 // the agent's whole budget is used up) and no connected reader still needs it.

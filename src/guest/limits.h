@@ -10,6 +10,7 @@ namespace atl::guest {
 inline constexpr std::size_t kMaxConnections = 1024;
 inline constexpr std::size_t kMaxProcesses = 1024;
 inline constexpr std::size_t kMaxFileWorkers = 128;
+inline constexpr std::size_t kMaxWatchers = 64;
 // Pipes whose process has ended but whose other end a background child still holds.
 inline constexpr std::size_t kMaxOrphanPipes = 256;
 
@@ -35,5 +36,15 @@ inline constexpr std::size_t kMaxStatusBytes = 32 * 1024;
 inline constexpr std::size_t kMaxRemoveDepth = 200;
 // How much of a refused upload is read and thrown away so that the client sees the answer.
 inline constexpr std::size_t kMaxRefusedUploadBytes = 4 * 1024 * 1024;
+
+// Directories one kWatch may have; the kernel's memory for them is the sandbox's.
+inline constexpr std::size_t kMaxWatches = 8192;
+// Directories of a tree that is written wait for their mode and times until its end.
+inline constexpr std::size_t kMaxTreeDirectoryBytes = 64 * 1024 * 1024;
+// A search may have this much more memory than it starts with: expressions can ask for any amount.
+inline constexpr std::size_t kMaxSearchMemoryBytes = 256 * 1024 * 1024;
+inline constexpr std::size_t kMaxSearchLineBytes = 8 * 1024 * 1024;
+// A file with a NUL byte within its first bytes is binary.
+inline constexpr std::size_t kBinaryProbeBytes = 8 * 1024;
 
 }  // namespace atl::guest

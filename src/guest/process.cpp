@@ -36,7 +36,10 @@ Process::Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t 
       journal_(request.journal_bytes, budget),
       status_watch_(loop),
       input_(loop),
-      sources_{Source{loop}, Source{loop}} {
+      sources_{Source{loop}, Source{loop}, Source{loop}},
+      channel_input_(loop),
+      idle_timeout_ms_(static_cast<std::int64_t>(request.idle_timeout_ms)),
+      active_at_ms_(monotonic_ms()) {
   info_.process_id = request.process_id;
   info_.pid = static_cast<std::uint32_t>(pid);
   info_.argv = request.argv;
@@ -46,8 +49,12 @@ Process::Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t 
   info_.keep = request.keep;
   info_.pty = request.pty.has_value();
   info_.running = true;
+  info_.has_channel = request.channel;
   if (request.timeout_ms > 0) {
-    timeout_at_ms_ = monotonic_ms() + static_cast<std::int64_t>(request.timeout_ms);
+    timeout_at_ms_ = active_at_ms_ + static_cast<std::int64_t>(request.timeout_ms);
+  }
+  if (idle_timeout_ms_ > 0) {
+    idle_at_ms_ = active_at_ms_ + idle_timeout_ms_;
   }
 }
 
@@ -62,6 +69,11 @@ Result<> Process::start(Spawned spawned, const SpawnRequest& request) {
   if (spawned.input) {
     TRY_DO(input_.start(std::move(spawned.input), request.pty.has_value(),
                         [this] { hold_clients(); }));
+  }
+  if (spawned.channel) {
+    TRY(auto writer, spawned.channel.duplicate());
+    TRY_DO(channel_input_.start(std::move(writer), false, [this] { hold_clients(); }));
+    TRY_DO(watch_source(sources_[kChannelSource], std::move(spawned.channel), Stream::kChannel));
   }
   status_fd_ = std::move(spawned.status);
   return status_watch_.start(status_fd_.get(), EPOLLIN, [this](std::uint32_t) { on_status(); });
@@ -108,6 +120,7 @@ void Process::on_start_failed(const Error& error) {
     source.fd.reset();
   }
   input_.close();
+  channel_input_.close();
   for (Reader& reader : readers_) {
     reader.connection->send_error(error);
   }
@@ -121,7 +134,7 @@ void Process::attach(Connection& connection, std::uint64_t from_offset, Role rol
   readers_.push_back(Reader{.connection = &connection,
                             .cursor = journal_.seek(from_offset),
                             .owner = role == Role::kOwner});
-  if (input_.full()) {
+  if (input_full()) {
     connection.hold_input(true);
   }
   settle();
@@ -139,7 +152,8 @@ void Process::on_peer_gone(Connection& connection) {
     }
     reader.gone = true;
     // What a leaving client wrote before is still delivered to a process that lives on.
-    if (!input_.open() || (reader.owner && !info_.keep)) {
+    const bool writable = input_.open() || channel_input_.open();
+    if (!writable || (reader.owner && !info_.keep)) {
       connection.close();
     }
   }
@@ -163,9 +177,14 @@ void Process::detach(Connection& connection) {
 }
 
 void Process::on_frame(Connection& connection, Kind kind, std::string_view payload) {
+  active_at_ms_ = monotonic_ms();
   switch (kind) {
     case Kind::kStdin:
       input_.write(payload);
+      hold_clients();
+      return;
+    case Kind::kChannelInput:
+      channel_input_.write(payload);
       hold_clients();
       return;
     case Kind::kStdinEnd:
@@ -200,10 +219,10 @@ void Process::on_frame(Connection& connection, Kind kind, std::string_view paylo
 }
 
 void Process::hold_clients() {
-  const bool hold = input_.full();
+  const bool hold = input_full();
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     readers_[i].connection->hold_input(hold);
-    if (input_.full() != hold) {
+    if (input_full() != hold) {
       return;  // a released client filled it again, and has held everyone by that
     }
   }
@@ -234,8 +253,11 @@ void Process::on_leader_exit(int wait_status) {
       info_.exit.exited ? static_cast<std::uint32_t>(WEXITSTATUS(wait_status)) : 0;
   info_.exit.signal = info_.exit.exited ? 0 : static_cast<std::uint32_t>(WTERMSIG(wait_status));
   info_.exit.timed_out = timed_out_ && info_.exit.signal == SIGKILL;
+  info_.exit.idle_timed_out = idle_timed_out_ && info_.exit.signal == SIGKILL;
   timeout_at_ms_.reset();
+  idle_at_ms_.reset();
   input_.close();
+  channel_input_.close();
   begin_drain();
   for (Reader& reader : readers_) {
     if (reader.gone) {
@@ -291,8 +313,11 @@ void Process::forget() {
 void Process::on_deadline(std::int64_t now_ms) {
   if (timeout_at_ms_ && *timeout_at_ms_ <= now_ms) {
     timeout_at_ms_.reset();
-    timed_out_ = info_.running;
+    timed_out_ = info_.running && !idle_timed_out_;
     kill_group(SIGKILL);
+  }
+  if (idle_at_ms_ && *idle_at_ms_ <= now_ms) {
+    check_idle(now_ms);
   }
   if (remove_kill_at_ms_ && *remove_kill_at_ms_ <= now_ms) {
     remove_kill_at_ms_.reset();
@@ -305,16 +330,32 @@ void Process::on_deadline(std::int64_t now_ms) {
   }
 }
 
-std::optional<std::int64_t> Process::next_deadline_ms() const {
-  if (timeout_at_ms_ && remove_kill_at_ms_) {
-    return std::min(*timeout_at_ms_, *remove_kill_at_ms_);
+void Process::check_idle(std::int64_t now_ms) {
+  // Output that a slow client keeps waiting is not silence.
+  const std::int64_t since_ms = reading_ ? active_at_ms_ : now_ms;
+  if (since_ms + idle_timeout_ms_ > now_ms) {
+    idle_at_ms_ = since_ms + idle_timeout_ms_;
+    return;
   }
-  return timeout_at_ms_ ? timeout_at_ms_ : remove_kill_at_ms_;
+  idle_at_ms_.reset();
+  idle_timed_out_ = info_.running && !timed_out_;
+  kill_group(SIGKILL);
+}
+
+std::optional<std::int64_t> Process::next_deadline_ms() const {
+  std::optional<std::int64_t> next;
+  for (const auto& deadline : {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_}) {
+    if (deadline && (!next || *deadline < *next)) {
+      next = deadline;
+    }
+  }
+  return next;
 }
 
 ProcessInfo Process::info() const {
   ProcessInfo info = info_;
   info.output_bytes = journal_.end_offset();
+  info.journal_first_offset = journal_.begin_offset();
   return info;
 }
 

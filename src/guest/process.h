@@ -6,6 +6,9 @@
 // what the leader could have written was read; a background child that still holds the pipe
 // cannot delay that, and the pipe is given to the owner so that the child does not get SIGPIPE.
 //
+// The channel (descriptor 3 of the child) is one more source, read only after what the pipes hold
+// at that moment, so what a program printed comes before what it then says over the channel.
+//
 // The group is signalled only while its id cannot have been reused: before the leader is reaped,
 // or while a removal watches the group's last members.
 #pragma once
@@ -72,6 +75,8 @@ class Process {
   bool erasable() const;
 
  private:
+  static constexpr std::size_t kChannelSource = 2;
+
   struct Source {
     explicit Source(Loop& loop) : watch(loop) {}
     Fd fd;
@@ -92,13 +97,18 @@ class Process {
   void on_status();
   void on_start_failed(const Error& error);
   void on_readable(Source& source);
+  // What stdout and stderr hold now goes into the journal before what is read next.
+  void read_before_channel();
+  void read_once(Source& source, std::size_t max_bytes);
   enum class SourceEnd : std::uint8_t { kEndOfFile, kDrained };
   void end_source(Source& source, SourceEnd end);
   void begin_drain();
   void pump(Reader& reader);
   void settle();
   bool finished() const;
+  bool input_full() const { return input_.full() || channel_input_.full(); }
   void hold_clients();
+  void check_idle(std::int64_t now_ms);
   void forget();
 
   Owner& owner_;
@@ -114,12 +124,20 @@ class Process {
   std::string status_;
   bool starting_ = true;
   Input input_;
-  std::array<Source, 2> sources_;
+  std::array<Source, 3> sources_;  // kChannelSource is the last
+  Input channel_input_;
   Fd terminal_;  // a second handle of the terminal, for its window size and foreground group
 
   std::optional<std::int64_t> timeout_at_ms_;
   std::optional<std::int64_t> remove_kill_at_ms_;
+  // The idle deadline is checked when it comes and then moved on by what happened meanwhile, so
+  // that output costs no timer call.
+  const std::int64_t idle_timeout_ms_;
+  std::optional<std::int64_t> idle_at_ms_;
+  std::int64_t active_at_ms_;
+  bool reading_ = true;  // there is room for output
   bool timed_out_ = false;
+  bool idle_timed_out_ = false;
   bool removing_ = false;
   bool remove_killed_ = false;
   bool forgotten_ = false;

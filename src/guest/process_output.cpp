@@ -18,17 +18,55 @@ bool has_writer(const Fd& pipe) {
   return ::poll(&entry, 1, 0) >= 0 && (entry.revents & POLLHUP) == 0;
 }
 
+std::size_t available_bytes(const Fd& fd) {
+  int available = 0;
+  return ::ioctl(fd.get(), FIONREAD, &available) == 0 && available > 0
+             ? static_cast<std::size_t>(available)
+             : 0;
+}
+
 }  // namespace
 
 void Process::on_readable(Source& source) {
+  if (source.stream == Stream::kChannel) {
+    // In this order: what is in the channel now was written after what the pipes hold then.
+    const std::size_t available = available_bytes(source.fd);
+    read_before_channel();
+    read_once(source, std::max<std::size_t>(available, 1));
+  } else {
+    read_once(source, SIZE_MAX);
+  }
+  settle();
+}
+
+void Process::read_before_channel() {
+  for (Source& source : sources_) {
+    if (source.stream == Stream::kChannel || !source.fd) {
+      continue;
+    }
+    std::size_t left = available_bytes(source.fd);
+    while (left > 0 && source.fd) {
+      const std::uint64_t before = journal_.end_offset();
+      read_once(source, left);
+      const std::uint64_t got = journal_.end_offset() - before;
+      if (got == 0) {
+        break;
+      }
+      left -= static_cast<std::size_t>(got);
+    }
+  }
+}
+
+void Process::read_once(Source& source, std::size_t max_bytes) {
   const auto room = journal_.prepare();
   const std::size_t wanted =
-      source.drain_bytes ? std::min(room.size(), *source.drain_bytes) : room.size();
+      std::min({room.size(), max_bytes, source.drain_bytes.value_or(SIZE_MAX)});
   const ssize_t got = ::read(source.fd.get(), room.data(), wanted);
   if (got < 0 && (errno == EINTR || (errno == EAGAIN && !source.drain_bytes))) {
     return;
   }
   if (got > 0) {
+    active_at_ms_ = monotonic_ms();
     journal_.commit(source.stream, static_cast<std::size_t>(got));
     if (source.drain_bytes) {
       *source.drain_bytes -= static_cast<std::size_t>(got);
@@ -42,7 +80,6 @@ void Process::on_readable(Source& source) {
     const bool drained = got < 0 && errno == EAGAIN;
     end_source(source, drained ? SourceEnd::kDrained : SourceEnd::kEndOfFile);
   }
-  settle();
 }
 
 void Process::end_source(Source& source, SourceEnd end) {
@@ -58,14 +95,13 @@ void Process::begin_drain() {
     if (!source.fd) {
       continue;
     }
-    int available = 0;
     if (source.stream == Stream::kPty) {
       // A terminal moves bytes between its buffers in the background; only reading tells.
       source.drain_bytes = kMaxTerminalDrainBytes;
-    } else if (::ioctl(source.fd.get(), FIONREAD, &available) != 0 || available <= 0) {
-      end_source(source, SourceEnd::kDrained);
+    } else if (const std::size_t available = available_bytes(source.fd); available > 0) {
+      source.drain_bytes = available;
     } else {
-      source.drain_bytes = static_cast<std::size_t>(available);
+      end_source(source, SourceEnd::kDrained);
     }
   }
 }
@@ -103,10 +139,9 @@ void Process::settle() {
     }
   }
   journal_.trim(needed_from);
-  const bool room =
-      needed_from == UINT64_MAX || journal_.end_offset() - needed_from < kReaderWindowBytes;
+  reading_ = needed_from == UINT64_MAX || journal_.end_offset() - needed_from < kReaderWindowBytes;
   for (Source& source : sources_) {
-    if (source.fd && room) {
+    if (source.fd && reading_) {
       source.watch.want(EPOLLIN);
     } else {
       source.watch.pause();
@@ -119,7 +154,9 @@ void Process::settle() {
 }
 
 bool Process::finished() const {
-  return !starting_ && !info_.running && !sources_[0].fd && !sources_[1].fd;
+  return !starting_ && !info_.running &&
+         std::none_of(sources_.begin(), sources_.end(),
+                      [](const Source& source) { return static_cast<bool>(source.fd); });
 }
 
 }  // namespace atl::guest

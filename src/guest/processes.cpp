@@ -110,6 +110,21 @@ void Processes::list(Connection& connection) {
   connection.finish();
 }
 
+void Processes::get(Connection& connection, std::string_view payload) {
+  const auto id = decode_id(payload);
+  if (!id) {
+    connection.send_error(id.error());
+    return;
+  }
+  const auto process = find(*id);
+  if (!process) {
+    connection.send_error(process.error());
+    return;
+  }
+  connection.send(Kind::kProcess, encode((*process)->info()));
+  connection.finish();
+}
+
 void Processes::signal(Connection& connection, std::string_view payload) {
   const auto request = decode_signal_process(payload);
   if (!request) {

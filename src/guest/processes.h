@@ -28,6 +28,7 @@ class Processes final : private Process::Owner {
   void spawn(Connection& connection, std::string_view payload);
   void attach(Connection& connection, std::string_view payload);
   void list(Connection& connection);  // also when more room became free
+  void get(Connection& connection, std::string_view payload);
   void signal(Connection& connection, std::string_view payload);
   void remove(Connection& connection, std::string_view payload);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@
 namespace atl::guest {
 namespace {
 
-constexpr int kStatusFd = 3;
+constexpr int kChannelFd = 3;
+constexpr int kStatusFd = 4;
 constexpr std::uint8_t kReportRecord = 0;
 constexpr std::uint8_t kErrorRecord = 1;
 
@@ -66,6 +68,7 @@ struct ChildEnds {
   Fd output;
   Fd error_output;
   Fd terminal;
+  Fd channel;
 };
 
 struct Ends {
@@ -73,12 +76,43 @@ struct Ends {
   ChildEnds child;
 };
 
+Result<> make_channel(Ends& ends) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return fail_errno("creating the channel");
+  }
+  ends.parent.channel = Fd{sockets[0]};
+  ends.child.channel = Fd{sockets[1]};
+  return set_nonblocking(ends.parent.channel.get(), true);
+}
+
+Result<> make_input(Ends& ends, const SpawnRequest& request) {
+  if (request.stdin_open) {
+    TRY(auto input, make_pipe());
+    ends.parent.input = std::move(input.writer);
+    ends.child.input = std::move(input.reader);
+    return set_nonblocking(ends.parent.input.get(), true);
+  }
+  ends.child.input = Fd{::open("/dev/null", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+  struct stat opened{};
+  if (!ends.child.input || ::fstat(ends.child.input.get(), &opened) != 0 ||
+      !S_ISCHR(opened.st_mode)) {
+    // No usable /dev/null: a pipe nobody writes to reads as empty just the same.
+    TRY(auto empty, make_pipe());
+    ends.child.input = std::move(empty.reader);
+  }
+  return set_nonblocking(ends.child.input.get(), false);
+}
+
 Result<Ends> make_ends(const SpawnRequest& request) {
   Ends ends;
   TRY(auto status, make_pipe());
   ends.parent.status = std::move(status.reader);
   ends.child.status = std::move(status.writer);
   TRY_DO(set_nonblocking(ends.parent.status.get(), true));
+  if (request.channel) {
+    TRY_DO(make_channel(ends));
+  }
   if (request.pty) {
     TRY(auto terminal, make_terminal(*request.pty));
     TRY(ends.parent.input, terminal.master.duplicate());
@@ -86,22 +120,7 @@ Result<Ends> make_ends(const SpawnRequest& request) {
     ends.child.terminal = std::move(terminal.slave);
     return ends;
   }
-  if (request.stdin_open) {
-    TRY(auto input, make_pipe());
-    ends.parent.input = std::move(input.writer);
-    ends.child.input = std::move(input.reader);
-    TRY_DO(set_nonblocking(ends.parent.input.get(), true));
-  } else {
-    ends.child.input = Fd{::open("/dev/null", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
-    struct stat opened{};
-    if (!ends.child.input || ::fstat(ends.child.input.get(), &opened) != 0 ||
-        !S_ISCHR(opened.st_mode)) {
-      // No usable /dev/null: a pipe nobody writes to reads as empty just the same.
-      TRY(auto empty, make_pipe());
-      ends.child.input = std::move(empty.reader);
-    }
-    TRY_DO(set_nonblocking(ends.child.input.get(), false));
-  }
+  TRY_DO(make_input(ends, request));
   TRY(auto output, make_pipe());
   TRY(auto error_output, make_pipe());
   ends.parent.output = std::move(output.reader);
@@ -113,8 +132,8 @@ Result<Ends> make_ends(const SpawnRequest& request) {
   return ends;
 }
 
-// Puts the child's ends at 0, 1, 2 and kStatusFd. Every end is first lifted out of the way, so no
-// dup2 below can overwrite one that is still needed.
+// Puts the child's ends at 0, 1, 2, kChannelFd and kStatusFd. Every end is first lifted out of the
+// way, so no dup2 below can overwrite one that is still needed.
 Result<> arrange_descriptors(ChildEnds ends) {
   const auto lift = [](const Fd& fd) { return ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 16); };
   const bool terminal = static_cast<bool>(ends.terminal);
@@ -122,12 +141,17 @@ Result<> arrange_descriptors(ChildEnds ends) {
   const int output = lift(terminal ? ends.terminal : ends.output);
   const int error_output = lift(terminal ? ends.terminal : ends.error_output);
   const int status = lift(ends.status);
-  if (input < 0 || output < 0 || error_output < 0 || status < 0) {
+  const int channel = ends.channel ? lift(ends.channel) : -1;
+  if (input < 0 || output < 0 || error_output < 0 || status < 0 || (ends.channel && channel < 0)) {
     return fail_errno("arranging descriptors");
   }
   if (::dup2(input, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
-      ::dup2(error_output, STDERR_FILENO) < 0 || ::dup3(status, kStatusFd, O_CLOEXEC) < 0) {
+      ::dup2(error_output, STDERR_FILENO) < 0 || ::dup3(status, kStatusFd, O_CLOEXEC) < 0 ||
+      (channel >= 0 && ::dup2(channel, kChannelFd) < 0)) {
     return fail_errno("arranging descriptors");
+  }
+  if (channel < 0) {
+    ::close(kChannelFd);
   }
   // From here the numbers belong to the new program; nothing may be closed by a destructor.
   ends.status.release();
@@ -135,6 +159,7 @@ Result<> arrange_descriptors(ChildEnds ends) {
   ends.output.release();
   ends.error_output.release();
   ends.terminal.release();
+  ends.channel.release();
   close_from(kStatusFd + 1);
   return {};
 }

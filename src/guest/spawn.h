@@ -25,6 +25,7 @@ struct Spawned {
   Fd output;       // standard output; empty with a terminal
   Fd error_output;
   Fd terminal;  // the master side
+  Fd channel;   // the other end of the child's descriptor 3; empty when there is none
 };
 
 // All descriptors of the result are non-blocking. `file_limit` is the RLIMIT_NOFILE for the child.

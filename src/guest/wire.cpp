@@ -4,6 +4,8 @@
 // the host links exactly this file, and a format is easier to review in one place.
 #include "guest/wire.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "base/strings.h"
 
@@ -95,6 +97,9 @@ Result<> check_spawn(const SpawnRequest& request) {
   if (request.timeout_ms > kMaxTimeoutMs) {
     return refuse(concat("timeout is longer than ", kMaxTimeoutMs, " ms"), "bad_timeout");
   }
+  if (request.idle_timeout_ms > kMaxTimeoutMs) {
+    return refuse(concat("idle timeout is longer than ", kMaxTimeoutMs, " ms"), "bad_timeout");
+  }
   if (request.journal_bytes > kMaxJournalBytes) {
     return refuse(concat("journal is larger than ", kMaxJournalBytes, " bytes"), "bad_journal");
   }
@@ -108,6 +113,7 @@ Result<> check_file_request(std::string_view path, std::string_view user) {
 
 void put_exit(ByteWriter& out, const ExitStatus& status) {
   out.boolean(status.exited).u32(status.exit_code).u32(status.signal).boolean(status.timed_out);
+  out.boolean(status.idle_timed_out);
 }
 
 ExitStatus take_exit(ByteReader& in) {
@@ -116,6 +122,7 @@ ExitStatus take_exit(ByteReader& in) {
   status.exit_code = in.u32();
   status.signal = in.u32();
   status.timed_out = in.boolean();
+  status.idle_timed_out = in.boolean();
   return status;
 }
 
@@ -126,7 +133,82 @@ Result<> check_exit(const ExitStatus& status) {
   return {};
 }
 
+// The path of a result: absolute, below a path that was asked for.
+bool is_result_path(std::string_view path) {
+  return path.size() <= kMaxResultPathBytes && path.starts_with('/') && !has_nul(path);
+}
+
+Result<> check_pattern(std::string_view pattern, std::string reason) {
+  if (pattern.size() > kMaxPatternBytes || has_nul(pattern)) {
+    return refuse(
+        concat("a pattern must have at most ", kMaxPatternBytes, " bytes and no NUL byte"),
+        std::move(reason));
+  }
+  return {};
+}
+
+Result<> check_search(const SearchRequest& request) {
+  TRY_DO(check_file_request(request.path, request.user));
+  TRY_DO(check_pattern(request.name_glob, "bad_glob"));
+  TRY_DO(check_pattern(request.content_regex, "bad_regex"));
+  if (request.max_results < 1 || request.max_results > kMaxSearchResults) {
+    return refuse(concat("max_results must be 1 to ", kMaxSearchResults), "bad_limit");
+  }
+  if (request.max_file_bytes < 1 || request.max_file_bytes > kMaxSearchFileBytes) {
+    return refuse(concat("max_file_bytes must be 1 to ", kMaxSearchFileBytes), "bad_limit");
+  }
+  return {};
+}
+
+Result<> check_tree_entry(const TreeEntry& entry) {
+  TRY_DO(validate_tree_path(entry.path));
+  TRY_DO(check_mode(entry.mode));
+  const bool file = entry.type == FileType::kFile;
+  const bool symlink = entry.type == FileType::kSymlink;
+  if (!file && !symlink && entry.type != FileType::kDirectory) {
+    return refuse("a tree has only files, directories and symlinks");
+  }
+  if (!file && entry.size != 0) {
+    return refuse("only a file has a size in a tree");
+  }
+  if (entry.size > static_cast<std::uint64_t>(INT64_MAX)) {
+    return refuse("the size of a file is out of range");
+  }
+  if (symlink == entry.link_target.empty() || entry.link_target.size() > kMaxPathBytes ||
+      has_nul(entry.link_target)) {
+    return refuse("the target of a symlink is missing or malformed");
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<> validate_tree_path(std::string_view path) {
+  const auto escapes = [](std::string_view why) {
+    return refuse(concat("a path in a tree ", why), "path_escapes");
+  };
+  if (path.empty() || path.size() > kMaxPathBytes || has_nul(path)) {
+    return escapes("is empty, too long or has a NUL byte");
+  }
+  std::size_t depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view name = path.substr(begin, end - begin);
+    if (name.empty() || name == "." || name == "..") {
+      return escapes("must be relative, without empty, \".\" and \"..\" components");
+    }
+    if (name.size() > kMaxNameBytes || ++depth > kMaxTreeDepth) {
+      return escapes(
+          concat("may have ", kMaxTreeDepth, " components of ", kMaxNameBytes, " bytes each"));
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+Result<> validate(const SearchRequest& request) {
+  return check_search(request);
+}
 
 Result<> validate_process_id(std::string_view process_id) {
   const auto allowed = [](char c) {
@@ -197,6 +279,7 @@ std::string encode(const SpawnRequest& request) {
     out.u32(request.pty->rows).u32(request.pty->columns);
   }
   out.u64(request.timeout_ms).boolean(request.keep).u32(request.journal_bytes);
+  out.boolean(request.channel).u64(request.idle_timeout_ms);
   return std::move(out).bytes();
 }
 
@@ -217,6 +300,8 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
   request.timeout_ms = in.u64();
   request.keep = in.boolean();
   request.journal_bytes = in.u32();
+  request.channel = in.boolean();
+  request.idle_timeout_ms = in.u64();
   TRY_DO(in.finish());
   TRY_DO(check_spawn(request));
   return request;
@@ -376,6 +461,141 @@ Result<ChangeModeRequest> decode_change_mode(std::string_view payload) {
   return request;
 }
 
+std::string encode(const WatchRequest& request) {
+  ByteWriter out;
+  out.string(request.path).string(request.user).boolean(request.recursive);
+  return std::move(out).bytes();
+}
+
+Result<WatchRequest> decode_watch(std::string_view payload) {
+  ByteReader in{payload};
+  WatchRequest request;
+  request.path = in.string();
+  request.user = in.string();
+  request.recursive = in.boolean();
+  TRY_DO(in.finish());
+  TRY_DO(check_file_request(request.path, request.user));
+  return request;
+}
+
+std::string encode(const FileEvent& event) {
+  return ByteWriter{}.u8(static_cast<std::uint8_t>(event.event)).string(event.path).bytes();
+}
+
+Result<FileEvent> decode_file_event(std::string_view payload) {
+  ByteReader in{payload};
+  const auto type = in.u8();
+  FileEvent event;
+  event.path = in.string();
+  TRY_DO(in.finish());
+  if (type < 1 || type > 6 || !is_result_path(event.path)) {
+    return fail(Code::kInvalidArgument, "file event is malformed", "malformed");
+  }
+  event.event = static_cast<FileEventType>(type);
+  return event;
+}
+
+std::string encode(const TreeEntry& entry) {
+  ByteWriter out;
+  out.string(entry.path).u8(static_cast<std::uint8_t>(entry.type)).u32(entry.mode);
+  out.u64(entry.size).i64(entry.modified_unix_ns).u32(entry.uid).u32(entry.gid);
+  out.string(entry.link_target);
+  return std::move(out).bytes();
+}
+
+Result<TreeEntry> decode_tree_entry(std::string_view payload) {
+  ByteReader in{payload};
+  TreeEntry entry;
+  entry.path = in.string();
+  entry.type = static_cast<FileType>(in.u8());
+  entry.mode = in.u32();
+  entry.size = in.u64();
+  entry.modified_unix_ns = in.i64();
+  entry.uid = in.u32();
+  entry.gid = in.u32();
+  entry.link_target = in.string();
+  TRY_DO(in.finish());
+  TRY_DO(check_tree_entry(entry));
+  return entry;
+}
+
+std::string encode(const TreeDone& done) {
+  ByteWriter out;
+  out.u64(done.files).u64(done.directories).u64(done.symlinks).u64(done.bytes);
+  return std::move(out).bytes();
+}
+
+Result<TreeDone> decode_tree_done(std::string_view payload) {
+  ByteReader in{payload};
+  TreeDone done;
+  done.files = in.u64();
+  done.directories = in.u64();
+  done.symlinks = in.u64();
+  done.bytes = in.u64();
+  TRY_DO(in.finish());
+  return done;
+}
+
+std::string encode(const SearchRequest& request) {
+  ByteWriter out;
+  out.string(request.path).string(request.user).string(request.name_glob);
+  out.string(request.content_regex).boolean(request.ignore_case);
+  out.u32(request.max_results).u64(request.max_file_bytes);
+  return std::move(out).bytes();
+}
+
+Result<SearchRequest> decode_search(std::string_view payload) {
+  ByteReader in{payload};
+  SearchRequest request;
+  request.path = in.string();
+  request.user = in.string();
+  request.name_glob = in.string();
+  request.content_regex = in.string();
+  request.ignore_case = in.boolean();
+  request.max_results = in.u32();
+  request.max_file_bytes = in.u64();
+  TRY_DO(in.finish());
+  TRY_DO(check_search(request));
+  return request;
+}
+
+std::string encode(const Match& match) {
+  ByteWriter out;
+  out.string(match.path).u8(static_cast<std::uint8_t>(match.type)).u64(match.size);
+  out.u64(match.line_number).string(match.line_text);
+  return std::move(out).bytes();
+}
+
+Result<Match> decode_match(std::string_view payload) {
+  ByteReader in{payload};
+  Match match;
+  match.path = in.string();
+  const auto type = in.u8();
+  match.size = in.u64();
+  match.line_number = in.u64();
+  match.line_text = in.string();
+  TRY_DO(in.finish());
+  if (type < 1 || type > 4 || !is_result_path(match.path) ||
+      match.line_text.size() > kMaxLineBytes) {
+    return fail(Code::kInvalidArgument, "search result is malformed", "malformed");
+  }
+  match.type = static_cast<FileType>(type);
+  return match;
+}
+
+std::string encode(const SearchEnd& end) {
+  return ByteWriter{}.boolean(end.truncated).u64(end.skipped_files).bytes();
+}
+
+Result<SearchEnd> decode_search_end(std::string_view payload) {
+  ByteReader in{payload};
+  SearchEnd end;
+  end.truncated = in.boolean();
+  end.skipped_files = in.u64();
+  TRY_DO(in.finish());
+  return end;
+}
+
 std::string encode(const PtySize& size) {
   return ByteWriter{}.u32(size.rows).u32(size.columns).bytes();
 }
@@ -410,7 +630,7 @@ std::string encode(const ProcessInfo& info) {
   out.string(info.user).i64(info.started_unix_ms);
   out.boolean(info.keep).boolean(info.pty).boolean(info.running);
   put_exit(out, info.exit);
-  out.u64(info.output_bytes);
+  out.u64(info.output_bytes).u64(info.journal_first_offset).boolean(info.has_channel);
   return std::move(out).bytes();
 }
 
@@ -428,6 +648,8 @@ Result<ProcessInfo> decode_process(std::string_view payload) {
   info.running = in.boolean();
   info.exit = take_exit(in);
   info.output_bytes = in.u64();
+  info.journal_first_offset = in.u64();
+  info.has_channel = in.boolean();
   TRY_DO(in.finish());
   TRY_DO(validate_process_id(info.process_id));
   TRY_DO(check_argv(info.argv));
@@ -551,7 +773,7 @@ Result<Output> decode_output(std::string_view payload) {
   const auto stream = in.u8();
   const auto offset = in.u64();
   TRY_DO(in.finish());
-  if (stream < 1 || stream > 3) {
+  if (stream < 1 || stream > 4) {
     return fail(Code::kInvalidArgument, "unknown output stream", "malformed");
   }
   return Output{{static_cast<Stream>(stream), offset}, payload.substr(kHeaderBytes)};

@@ -7,14 +7,26 @@
 // The first frame from the client is the request. The guest answers as the request says, then
 // closes. Any request may be answered by one kError frame instead. Payloads use base/bytes.h.
 //
+// clang-format off
 //   request            answer                                      client may also send
 //   kPing              kPong
 //   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal,
-//   kResize kAttach            kStarted, kOutput*, kExit                   kStdin, kStdinEnd,
-//   kSignal, kResize kListProcesses     kProcess*, kEnd kSignalProcess     kDone kRemoveProcess
-//   kDone (the process is gone) kStat              kFile kListDirectory     kFile*, kEnd kReadFile
-//   kFile, kData*, kEnd kWriteFile         kFile (after the client's kEnd)             kData*, kEnd
+//                                                                  kResize, kChannelInput
+//   kAttach            kStarted, kOutput*, kExit                   the same
+//   kListProcesses     kProcess*, kEnd
+//   kGetProcess        kProcess
+//   kSignalProcess     kDone
+//   kRemoveProcess     kDone (the process is gone)
+//   kStat              kFile
+//   kListDirectory     kFile*, kEnd
+//   kReadFile          kFile, kData*, kEnd
+//   kWriteFile         kFile (after the client's kEnd)             kData*, kEnd
 //   kMakeDirectory, kMove, kRemove, kChangeMode   kDone
+//   kWatch             kWatching, kFileEvent* (until the client closes)
+//   kReadTree          (kTreeEntry, kData*)*, kEnd
+//   kWriteTree         kTreeDone (after the client's kEnd)         (kTreeEntry, kData*)*, kEnd
+//   kSearch            kMatch*, kEnd (with a SearchEnd)
+// clang-format on
 //
 // Processes. A process has a caller-chosen id. With `keep` it outlives the connection and stays
 // in the guest's table, with its exit status and journal, until kRemoveProcess; without, closing
@@ -23,8 +35,18 @@
 // start, so a reader sees a gap if it attached too late. A connected reader is never dropped: when
 // it is slow, the guest stops reading the process's pipes.
 //
+// The channel. With `channel` the child has a stream socket as descriptor 3 that is its own, apart
+// from stdin, stdout and stderr. What it writes there is output like any other, in the same
+// journal and offsets, and what it wrote to a stdout or stderr pipe before is delivered before.
+// An end of the channel alone does not end the process.
+//
 // Files. Paths are absolute and resolved inside the sandbox by a child that has the caller's
 // identity (`user`), so ordinary permissions apply and the host never follows a guest path.
+//
+// Trees. A tree is a sequence of entries with paths relative to its root; exactly `size` bytes of
+// kData follow the entry of a file, whatever becomes of the file meanwhile. Nothing in a tree can
+// name something outside: both sides refuse such paths (reason path_escapes) when they decode, and
+// the guest resolves what it writes beneath the root without following any symlink.
 //
 // The host must treat every byte from the guest as hostile: all decode functions below fail
 // instead of trusting.
@@ -40,7 +62,7 @@
 
 namespace atl::guest {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::uint32_t kMaxPayloadBytes = 256 * 1024;
 inline constexpr std::uint32_t kDefaultJournalBytes = 4 * 1024 * 1024;
@@ -54,6 +76,7 @@ enum class Kind : std::uint8_t {
   kListProcesses = 4,
   kSignalProcess = 5,
   kRemoveProcess = 6,
+  kGetProcess = 7,
   kStat = 10,
   kListDirectory = 11,
   kReadFile = 12,
@@ -62,12 +85,17 @@ enum class Kind : std::uint8_t {
   kMove = 15,
   kRemove = 16,
   kChangeMode = 17,
+  kWatch = 18,
+  kReadTree = 19,
+  kWriteTree = 20,
+  kSearch = 21,
   // Client frames inside an operation.
-  kStdin = 30,     // raw bytes
-  kStdinEnd = 31,  // empty
-  kSignal = 32,    // u32 signal number
-  kResize = 33,    // u32 rows, u32 columns
-  // Answers. kData and kEnd flow both ways.
+  kStdin = 30,         // raw bytes
+  kStdinEnd = 31,      // empty
+  kSignal = 32,        // u32 signal number
+  kResize = 33,        // u32 rows, u32 columns
+  kChannelInput = 34,  // raw bytes, to the other end of the child's descriptor 3
+  // Answers. kData, kEnd and kTreeEntry flow both ways.
   kPong = 50,
   kStarted = 51,
   kOutput = 52,
@@ -75,9 +103,14 @@ enum class Kind : std::uint8_t {
   kProcess = 54,
   kFile = 55,
   kData = 56,  // raw bytes
-  kEnd = 57,   // empty
+  kEnd = 57,   // empty; after kMatch a SearchEnd
   kDone = 58,  // empty
   kError = 59,
+  kWatching = 60,  // empty: from here on no change is missed
+  kFileEvent = 61,
+  kTreeEntry = 62,
+  kTreeDone = 63,
+  kMatch = 64,
 };
 
 struct FrameHeader {
@@ -96,6 +129,14 @@ inline constexpr std::uint32_t kMaxJournalBytes = 64 * 1024 * 1024;
 inline constexpr std::uint64_t kMaxTimeoutMs = 366ULL * 24 * 3600 * 1000;
 inline constexpr std::uint32_t kMaxPtyCells = 10000;  // rows, and columns
 inline constexpr std::size_t kMaxErrorBytes = 4096;
+// Of an absolute path below a requested one.
+inline constexpr std::size_t kMaxResultPathBytes = 2 * kMaxPathBytes + 1;
+inline constexpr std::size_t kMaxTreeDepth = 256;  // components of a path in a tree
+inline constexpr std::uint64_t kMaxTreeEntries = 1000000;
+inline constexpr std::size_t kMaxPatternBytes = 4096;  // of a glob or a regular expression
+inline constexpr std::uint32_t kMaxSearchResults = 100000;
+inline constexpr std::uint64_t kMaxSearchFileBytes = 64ULL * 1024 * 1024;
+inline constexpr std::size_t kMaxLineBytes = 4096;  // of a match
 
 // REQUIRES: header.size() == kFrameHeaderBytes. Fails on an oversized payload.
 Result<FrameHeader> decode_header(std::string_view header);
@@ -117,6 +158,10 @@ struct SpawnRequest {
   std::uint64_t timeout_ms = 0;   // 0: none. Kills the whole process group, exit says timed_out
   bool keep = false;
   std::uint32_t journal_bytes = kDefaultJournalBytes;
+  bool channel = false;  // descriptor 3 of the child is a stream socket: kChannelInput, kChannel
+  // 0: none. No frame from any client and no output for that long kills the whole process group,
+  // exit says idle_timed_out. Output that waits for a slow client is not silence.
+  std::uint64_t idle_timeout_ms = 0;
 };
 
 struct AttachRequest {
@@ -124,7 +169,7 @@ struct AttachRequest {
   std::uint64_t from_offset = 0;
 };
 
-enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2, kPty = 3 };
+enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2, kPty = 3, kChannel = 4 };
 
 struct OutputHeader {
   Stream stream = Stream::kStdout;
@@ -140,6 +185,7 @@ struct ExitStatus {
   std::uint32_t exit_code = 0;
   std::uint32_t signal = 0;
   bool timed_out = false;
+  bool idle_timed_out = false;
 };
 
 struct ProcessInfo {
@@ -154,6 +200,8 @@ struct ProcessInfo {
   bool running = false;
   ExitStatus exit;  // when not running
   std::uint64_t output_bytes = 0;
+  std::uint64_t journal_first_offset = 0;  // the oldest output byte that is still kept
+  bool has_channel = false;
 };
 
 struct SignalProcessRequest {
@@ -215,6 +263,73 @@ struct ChangeModeRequest {
   std::uint32_t mode = 0;
 };
 
+struct WatchRequest {
+  std::string path;  // a directory, or a file: then its replacement and removal are seen too
+  std::string user;
+  bool recursive = false;  // also below, including directories made or moved in later
+};
+// A rename is kRename of the old path and kCreate of the new one. kWrite events that follow each
+// other may be one. kOverflow: changes below `path` were missed, look again.
+enum class FileEventType : std::uint8_t {
+  kCreate = 1,
+  kWrite = 2,
+  kRemove = 3,
+  kRename = 4,
+  kChmod = 5,  // mode, owner, times or attributes
+  kOverflow = 6,
+};
+struct FileEvent {
+  FileEventType event = FileEventType::kCreate;
+  std::string path;  // absolute, below the path as it was requested
+};
+
+// kReadTree and kWriteTree take a PathRequest. Reading: everything below the directory, not the
+// directory itself, a directory before its content; a path that is a file gives one entry with its
+// name. Devices, sockets and FIFOs are left out, and so are kernel filesystems (/proc, /sys) below
+// the path. Writing: the directory is made if missing, existing directories are kept, files and
+// symlinks are replaced, missing parents are made.
+struct TreeEntry {
+  std::string path;                 // relative, without ".", ".." and empty components
+  FileType type = FileType::kFile;  // not kOther
+  std::uint32_t mode = 0644;        // writing: set-id bits count only when the user is root
+  std::uint64_t size = 0;           // of a file; otherwise 0
+  std::int64_t modified_unix_ns = 0;
+  // Writing: count only when the user is root. UINT32_MAX leaves them to the user.
+  std::uint32_t uid = UINT32_MAX;
+  std::uint32_t gid = UINT32_MAX;
+  std::string link_target;  // when a symlink; may point anywhere, is never followed
+};
+struct TreeDone {
+  std::uint64_t files = 0;
+  std::uint64_t directories = 0;  // as entries, without parents made on the way
+  std::uint64_t symlinks = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Everything below `path` (or the file `path`) whose relative path matches `name_glob` and, with
+// `content_regex`, every line of these files that matches. No symlink is followed.
+struct SearchRequest {
+  std::string path;
+  std::string user;
+  // * ? [..] within a component, ** for any number of components; empty: everything.
+  std::string name_glob;
+  std::string content_regex;         // POSIX extended, over the bytes of a line; empty: names only
+  bool ignore_case = false;          // ASCII, of both
+  std::uint32_t max_results = 1000;  // 1 to kMaxSearchResults
+  std::uint64_t max_file_bytes = kMaxSearchFileBytes;  // larger files are skipped; at least 1
+};
+struct Match {
+  std::string path;  // absolute
+  FileType type = FileType::kFile;
+  std::uint64_t size = 0;
+  std::uint64_t line_number = 0;  // from 1; 0: the name matched
+  std::string line_text;          // without its newline, at most kMaxLineBytes, any bytes
+};
+struct SearchEnd {
+  bool truncated = false;           // there are more than max_results
+  std::uint64_t skipped_files = 0;  // unreadable, too large, too deep; binary files do not count
+};
+
 struct Pong {
   std::uint32_t protocol_version = kProtocolVersion;
   std::uint32_t process_count = 0;
@@ -225,6 +340,8 @@ struct Pong {
 Result<> validate(const SpawnRequest& request);
 Result<> validate_path(std::string_view path);
 Result<> validate_process_id(std::string_view process_id);
+Result<> validate_tree_path(std::string_view path);
+Result<> validate(const SearchRequest& request);
 
 // encode() gives the payload; decode_*() reads one.
 std::string encode(const SpawnRequest& request);
@@ -237,13 +354,20 @@ std::string encode(const MakeDirectoryRequest& request);
 std::string encode(const MoveRequest& request);
 std::string encode(const RemoveRequest& request);
 std::string encode(const ChangeModeRequest& request);
+std::string encode(const WatchRequest& request);
+std::string encode(const FileEvent& event);
+std::string encode(const TreeEntry& entry);
+std::string encode(const TreeDone& done);
+std::string encode(const SearchRequest& request);
+std::string encode(const Match& match);
+std::string encode(const SearchEnd& end);
 std::string encode(const PtySize& size);
 std::string encode(const ExitStatus& status);
 std::string encode(const ProcessInfo& info);
 std::string encode(const FileInfo& info);
 std::string encode(const Pong& pong);
 std::string encode(const Error& error);
-std::string encode_id(std::string_view process_id);  // kRemoveProcess
+std::string encode_id(std::string_view process_id);  // kRemoveProcess, kGetProcess
 std::string encode_number(std::uint32_t value);      // kStarted (pid), kSignal
 std::string encode_output(OutputHeader header, std::string_view bytes);
 
@@ -257,6 +381,13 @@ Result<MakeDirectoryRequest> decode_make_directory(std::string_view payload);
 Result<MoveRequest> decode_move(std::string_view payload);
 Result<RemoveRequest> decode_remove(std::string_view payload);
 Result<ChangeModeRequest> decode_change_mode(std::string_view payload);
+Result<WatchRequest> decode_watch(std::string_view payload);
+Result<FileEvent> decode_file_event(std::string_view payload);
+Result<TreeEntry> decode_tree_entry(std::string_view payload);
+Result<TreeDone> decode_tree_done(std::string_view payload);
+Result<SearchRequest> decode_search(std::string_view payload);
+Result<Match> decode_match(std::string_view payload);
+Result<SearchEnd> decode_search_end(std::string_view payload);
 Result<PtySize> decode_pty_size(std::string_view payload);
 Result<ExitStatus> decode_exit(std::string_view payload);
 Result<ProcessInfo> decode_process(std::string_view payload);

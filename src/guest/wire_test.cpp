@@ -20,6 +20,8 @@ SpawnRequest full_spawn() {
   request.timeout_ms = 123456789;
   request.keep = true;
   request.journal_bytes = 65536;
+  request.channel = true;
+  request.idle_timeout_ms = 987654321;
   return request;
 }
 
@@ -34,6 +36,8 @@ ProcessInfo full_process() {
   info.keep = true;
   info.exit = {.exited = true, .exit_code = 3};
   info.output_bytes = 1ULL << 40;
+  info.journal_first_offset = 1ULL << 39;
+  info.has_channel = true;
   return info;
 }
 
@@ -49,6 +53,30 @@ FileInfo full_file() {
   info.modified_unix_ns = 1700000000123456789;
   info.link_target = "../y";
   return info;
+}
+
+TreeEntry full_entry() {
+  TreeEntry entry;
+  entry.path = "a/\xff/c";
+  entry.type = FileType::kSymlink;
+  entry.mode = 0755;
+  entry.modified_unix_ns = -1;
+  entry.uid = 1;
+  entry.gid = 2;
+  entry.link_target = "/somewhere";
+  return entry;
+}
+
+SearchRequest full_search() {
+  SearchRequest request;
+  request.path = "/a";
+  request.user = "u";
+  request.name_glob = "**/*.py";
+  request.content_regex = "a|b+";
+  request.ignore_case = true;
+  request.max_results = 5;
+  request.max_file_bytes = 7;
+  return request;
 }
 
 struct Message {
@@ -83,9 +111,17 @@ std::vector<Message> all_messages() {
   add("remove", encode(RemoveRequest{"/a", "u", false, false}), decode_remove);
   add("chmod", encode(ChangeModeRequest{"/a", "u", 0644}), decode_change_mode);
   add("pty", encode(PtySize{1, 10000}), decode_pty_size);
-  add("exit", encode(ExitStatus{.signal = 9, .timed_out = true}), decode_exit);
+  add("exit", encode(ExitStatus{.signal = 9, .timed_out = true, .idle_timed_out = true}),
+      decode_exit);
   add("process", encode(full_process()), decode_process);
   add("file", encode(full_file()), decode_file);
+  add("watch", encode(WatchRequest{"/a", "u", true}), decode_watch);
+  add("file_event", encode(FileEvent{FileEventType::kRename, "/a/\xff"}), decode_file_event);
+  add("tree_entry", encode(full_entry()), decode_tree_entry);
+  add("tree_done", encode(TreeDone{1, 2, 3, 1ULL << 50}), decode_tree_done);
+  add("search", encode(full_search()), decode_search);
+  add("match", encode(Match{"/a", FileType::kFile, 9, 4, std::string("\0\xff", 2)}), decode_match);
+  add("search_end", encode(SearchEnd{true, 6}), decode_search_end);
   add("pong", encode(Pong{1, 3}), decode_pong);
   messages.push_back({"id", encode_id("abc"), [](std::string_view bytes) {
                         const auto id = decode_id(bytes);
@@ -120,6 +156,8 @@ TEST(Wire, SpawnKeepsEveryField) {
   EXPECT_EQ(decoded->timeout_ms, expected.timeout_ms);
   EXPECT_TRUE(decoded->keep);
   EXPECT_EQ(decoded->journal_bytes, expected.journal_bytes);
+  EXPECT_TRUE(decoded->channel);
+  EXPECT_EQ(decoded->idle_timeout_ms, expected.idle_timeout_ms);
 }
 
 TEST(Wire, EveryTruncationFails) {
@@ -194,6 +232,7 @@ TEST(Wire, SpawnLimitsAreChecked) {
       {"bad_terminal_size", [](SpawnRequest& r) { r.pty->rows = 0; }},
       {"bad_terminal_size", [](SpawnRequest& r) { r.pty->columns = kMaxPtyCells + 1; }},
       {"bad_timeout", [](SpawnRequest& r) { r.timeout_ms = kMaxTimeoutMs + 1; }},
+      {"bad_timeout", [](SpawnRequest& r) { r.idle_timeout_ms = kMaxTimeoutMs + 1; }},
       {"bad_journal", [](SpawnRequest& r) { r.journal_bytes = kMaxJournalBytes + 1; }},
   };
   for (const Case& test : cases) {
@@ -232,6 +271,81 @@ TEST(Wire, HostileAnswersAreRefused) {
   EXPECT_FALSE(decode_output(encode_output({static_cast<Stream>(0), 0}, "x")));
   EXPECT_FALSE(decode_output("\x01\x00"));
   EXPECT_FALSE(decode_signal_process(encode(SignalProcessRequest{"p", 65})));
+}
+
+TEST(Wire, TreePathsStayInside) {
+  std::string deep = "d";
+  for (std::size_t i = 1; i < kMaxTreeDepth; ++i) {
+    deep += "/d";
+  }
+  for (const std::string& good : {std::string{"a"}, std::string{"a/b"}, std::string{"..."},
+                                  std::string{".a/..b"}, std::string(255, 'n'), deep}) {
+    EXPECT_TRUE(validate_tree_path(good)) << good;
+  }
+  for (const std::string& bad :
+       {std::string{}, std::string{"/"}, std::string{"/a"}, std::string{".."}, std::string{"../a"},
+        std::string{"a/.."}, std::string{"a/../b"}, std::string{"."}, std::string{"./a"},
+        std::string{"a//b"}, std::string{"a/"}, std::string("a\0b", 3), std::string(256, 'n'),
+        std::string(kMaxPathBytes + 1, 'p'), deep + "/d"}) {
+    TreeEntry entry = full_entry();
+    entry.path = bad;
+    const auto decoded = decode_tree_entry(encode(entry));
+    ASSERT_FALSE(decoded) << bad;
+    EXPECT_EQ(decoded.error().reason, "path_escapes");
+    EXPECT_EQ(decoded.error().code, Code::kInvalidArgument);
+  }
+}
+
+TEST(Wire, HostileTreesAndMatchesAreRefused) {
+  const std::function<void(TreeEntry&)> entries[] = {
+      [](TreeEntry& e) { e.type = FileType::kOther; },
+      [](TreeEntry& e) { e.type = static_cast<FileType>(0); },
+      [](TreeEntry& e) { e.type = FileType::kFile; },  // with a target
+      [](TreeEntry& e) { e.link_target = ""; },
+      [](TreeEntry& e) { e.link_target = std::string("a\0b", 3); },
+      [](TreeEntry& e) { e.link_target = std::string(kMaxPathBytes + 1, 'l'); },
+      [](TreeEntry& e) { e.mode = 010000; },
+      [](TreeEntry& e) { e.size = 1; },  // of a symlink
+  };
+  for (const auto& spoil : entries) {
+    TreeEntry entry = full_entry();
+    spoil(entry);
+    EXPECT_FALSE(decode_tree_entry(encode(entry)));
+  }
+  EXPECT_FALSE(decode_tree_entry(encode(TreeEntry{.path = "f", .size = 1ULL << 63})));
+  EXPECT_FALSE(decode_file_event(encode(FileEvent{static_cast<FileEventType>(7), "/a"})));
+  EXPECT_FALSE(decode_file_event(encode(FileEvent{FileEventType::kWrite, "a"})));
+  EXPECT_FALSE(decode_file_event(
+      encode(FileEvent{FileEventType::kWrite, "/" + std::string(kMaxResultPathBytes, 'a')})));
+  EXPECT_FALSE(
+      decode_match(encode(Match{.path = "/a", .line_text = std::string(kMaxLineBytes + 1, 'x')})));
+  EXPECT_FALSE(decode_match(encode(Match{.path = "a"})));
+  EXPECT_FALSE(decode_output(encode_output({static_cast<Stream>(5), 0}, "x")));
+}
+
+TEST(Wire, SearchLimitsAreChecked) {
+  struct Case {
+    const char* reason;
+    std::function<void(SearchRequest&)> spoil;
+  };
+  const Case cases[] = {
+      {"path_not_absolute", [](SearchRequest& r) { r.path = "a"; }},
+      {"bad_user", [](SearchRequest& r) { r.user = std::string("a\0", 2); }},
+      {"bad_glob", [](SearchRequest& r) { r.name_glob = std::string(kMaxPatternBytes + 1, '*'); }},
+      {"bad_regex", [](SearchRequest& r) { r.content_regex = std::string("a\0", 2); }},
+      {"bad_limit", [](SearchRequest& r) { r.max_results = 0; }},
+      {"bad_limit", [](SearchRequest& r) { r.max_results = kMaxSearchResults + 1; }},
+      {"bad_limit", [](SearchRequest& r) { r.max_file_bytes = 0; }},
+      {"bad_limit", [](SearchRequest& r) { r.max_file_bytes = kMaxSearchFileBytes + 1; }},
+  };
+  for (const Case& test : cases) {
+    SearchRequest request = full_search();
+    test.spoil(request);
+    const auto decoded = decode_search(encode(request));
+    ASSERT_FALSE(decoded) << test.reason;
+    EXPECT_EQ(decoded.error().reason, test.reason);
+    EXPECT_FALSE(validate(request));
+  }
 }
 
 TEST(Wire, ErrorsTravelAndAreMadePrintable) {

@@ -1,0 +1,455 @@
+// Trees and searches, as a client sees them.
+#include <fcntl.h>
+
+#include "guest/agent_fixture.h"
+#include "guest/limits.h"
+
+namespace atl::guest {
+namespace {
+
+struct Received {
+  TreeEntry entry;
+  std::string content;
+};
+using Tree = std::map<std::string, Received>;
+
+class AgentTree : public AgentTest {
+ protected:
+  void make(const std::string& name) { std::filesystem::create_directories(path(name)); }
+
+  // Every entry with its data; the outcome of the request.
+  std::pair<Tree, std::string> read(const std::string& root, const std::string& user = "") {
+    Tree tree;
+    const auto frames = ask(Kind::kReadTree, encode(PathRequest{root, user}));
+    Received* current = nullptr;
+    for (const auto& frame : frames) {
+      if (frame.kind == Kind::kTreeEntry) {
+        const auto entry = decode_tree_entry(frame.payload);
+        EXPECT_TRUE(entry) << entry.error().message;
+        if (entry) {
+          current = &tree[entry->path];
+          current->entry = *entry;
+        }
+      } else if (frame.kind == Kind::kData && current != nullptr) {
+        current->content += frame.payload;
+      }
+    }
+    for (const auto& [name, received] : tree) {
+      EXPECT_EQ(received.content.size(), received.entry.size) << name;
+    }
+    return {tree, outcome(frames)};
+  }
+
+  struct Step {
+    TreeEntry entry;
+    std::string content;
+  };
+  static Step file(const std::string& name, const std::string& content, std::uint32_t mode = 0644) {
+    return {{.path = name, .mode = mode, .size = content.size()}, content};
+  }
+  static Step directory(const std::string& name, std::uint32_t mode = 0755) {
+    return {{.path = name, .type = FileType::kDirectory, .mode = mode}, ""};
+  }
+  static Step symlink(const std::string& name, const std::string& target) {
+    return {{.path = name, .type = FileType::kSymlink, .mode = 0777, .link_target = target}, ""};
+  }
+
+  struct Written {
+    std::string outcome;
+    TreeDone done;
+  };
+  Written write(const std::string& root, const std::vector<Step>& steps,
+                const std::string& user = "") {
+    TestClient client = connect();
+    client.send(Kind::kWriteTree, encode(PathRequest{root, user}));
+    for (const Step& step : steps) {
+      bool sent = client.send(Kind::kTreeEntry, encode(step.entry));
+      for (std::size_t at = 0; sent && at < step.content.size(); at += 100000) {
+        sent = client.send(Kind::kData, step.content.substr(at, 100000));
+      }
+      if (!sent) {
+        break;
+      }
+    }
+    client.send(Kind::kEnd);
+    std::vector<TestFrame> frames;
+    while (auto frame = client.receive()) {
+      frames.push_back(std::move(*frame));
+    }
+    if (frames.size() == 1 && frames[0].kind == Kind::kTreeDone) {
+      return {"done", decode_tree_done(frames[0].payload).value()};
+    }
+    return {outcome(frames), {}};
+  }
+
+  struct Found {
+    std::vector<Match> matches;
+    SearchEnd end;
+    std::string outcome;
+    std::vector<std::string> lines() const {
+      std::vector<std::string> all;
+      for (const Match& match : matches) {
+        all.push_back(std::filesystem::path{match.path}.filename().string() + ":" +
+                      std::to_string(match.line_number) + ":" + match.line_text);
+      }
+      std::sort(all.begin(), all.end());
+      return all;
+    }
+  };
+  Found search(const SearchRequest& request) {
+    Found found;
+    const auto frames = ask(Kind::kSearch, encode(request));
+    for (const auto& frame : frames) {
+      if (frame.kind == Kind::kMatch) {
+        found.matches.push_back(decode_match(frame.payload).value());
+      } else if (frame.kind == Kind::kEnd) {
+        found.end = decode_search_end(frame.payload).value();
+      }
+    }
+    found.outcome = outcome(frames);
+    return found;
+  }
+};
+
+TEST_F(AgentTree, EverythingComesBack) {
+  make("t/a/b");
+  const std::string bytes = pattern_bytes(1U << 20);
+  put(path("t/a/big"), bytes);
+  put(path("t/empty"), "");
+  put(path("t/a/b/odd \xff\n name"), "x");
+  ASSERT_EQ(::symlink("/nowhere/at/all", path("t/link").c_str()), 0);
+  ASSERT_EQ(::link(path("t/a/big").c_str(), path("t/hard").c_str()), 0);
+  ASSERT_EQ(::mkfifo(path("t/fifo").c_str(), 0666), 0);
+  ASSERT_EQ(::chmod(path("t/empty").c_str(), 04751), 0);
+  ASSERT_EQ(::chown(path("t/a").c_str(), 12, 34), 0);
+  const timespec times[2] = {{1, 2}, {1700000000, 123456789}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path("t/empty").c_str(), times, 0), 0);
+  const auto [tree, result] = read(path("t"));
+  EXPECT_EQ(result, "end");
+  EXPECT_EQ(tree.size(), 7U);
+  EXPECT_TRUE(tree.at("a/big").content == bytes);
+  EXPECT_TRUE(tree.at("hard").content == bytes);
+  EXPECT_EQ(tree.at("a/b/odd \xff\n name").content, "x");
+  EXPECT_EQ(tree.at("link").entry.link_target, "/nowhere/at/all");
+  EXPECT_EQ(tree.at("a").entry.type, FileType::kDirectory);
+  EXPECT_EQ(tree.at("a").entry.uid, 12U);
+  EXPECT_EQ(tree.at("a").entry.gid, 34U);
+  EXPECT_EQ(tree.at("empty").entry.mode, 04751U);
+  EXPECT_EQ(tree.at("empty").entry.modified_unix_ns, 1700000000123456789);
+}
+
+TEST_F(AgentTree, AFileIsATreeOfOne) {
+  put(path("f"), "content");
+  ASSERT_EQ(::symlink("f", path("l").c_str()), 0);
+  EXPECT_EQ(read(path("f")).first.at("f").content, "content");
+  EXPECT_EQ(read(path("l")).first.at("l").content, "content");
+  EXPECT_EQ(read(path("none")).second, "file_not_found");
+}
+
+TEST_F(AgentTree, ReadingObeysPermissions) {
+  make("t");
+  put(path("t/secret"), "x");
+  ASSERT_EQ(::chmod(path("t/secret").c_str(), 0600), 0);
+  EXPECT_EQ(read(path("t"), "nobody").second, "permission_denied");
+  EXPECT_EQ(read(path("t")).second, "end");
+  ASSERT_EQ(::chmod(path("t").c_str(), 0700), 0);
+  EXPECT_EQ(read(path("t"), "nobody").second, "permission_denied");
+}
+
+TEST_F(AgentTree, KernelFilesystemsAreLeftOut) {
+  make("t/proc");
+  make("t/other");
+  const SmallMount kernel{path("t/proc"), nullptr, "proc"};
+  const SmallMount other{path("t/other"), nullptr};
+  ASSERT_TRUE(kernel.mounted() && other.mounted());
+  put(path("t/other/f"), "x");
+  const auto [tree, result] = read(path("t"));
+  EXPECT_EQ(result, "end");
+  EXPECT_EQ(tree.size(), 3U);
+  EXPECT_EQ(tree.at("other/f").content, "x");
+  EXPECT_EQ(search({.path = path("t")}).matches.size(), 3U);
+  // But asked for directly it is searched like any other.
+  EXPECT_EQ(search({.path = path("t/proc/version"), .content_regex = "Linux"}).matches.size(), 1U);
+}
+
+TEST_F(AgentTree, AChangingFileHasTheSizeItsEntrySaid) {
+  make("t");
+  // Large enough that the worker is still sending when the file is cut.
+  put(path("t/f"), std::string(8U << 20, 'x'));
+  TestClient client = connect();
+  client.send(Kind::kReadTree, encode(PathRequest{path("t"), ""}));
+  auto frame = client.receive();
+  ASSERT_TRUE(frame && frame->kind == Kind::kTreeEntry);
+  ASSERT_EQ(::truncate(path("t/f").c_str(), 10), 0);
+  std::string content;
+  while ((frame = client.receive()) && frame->kind == Kind::kData) {
+    content += frame->payload;
+  }
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, Kind::kEnd);
+  EXPECT_EQ(content.size(), 8U << 20);
+  EXPECT_EQ(content.back(), '\0');
+}
+
+TEST_F(AgentTree, WrittenAsSent) {
+  const std::string bytes = pattern_bytes(1U << 20);
+  std::vector<Step> steps = {directory("d", 0500),       file("d/big", bytes, 0640),
+                             file("empty", ""),          symlink("d/link", "../empty"),
+                             file("no/parent/yet", "p"), directory("no", 0711)};
+  steps[0].entry.modified_unix_ns = -1500000000;
+  steps[1].entry.modified_unix_ns = 1700000000123456789;
+  const auto written = write(path("new/root"), steps);
+  EXPECT_EQ(written.outcome, "done");
+  EXPECT_EQ(written.done.files, 3U);
+  EXPECT_EQ(written.done.directories, 2U);
+  EXPECT_EQ(written.done.symlinks, 1U);
+  EXPECT_EQ(written.done.bytes, bytes.size() + 1);
+  const auto [tree, result] = read(path("new/root"));
+  EXPECT_EQ(tree.size(), 7U);
+  EXPECT_EQ(tree.at("d").entry.mode, 0500U);
+  EXPECT_EQ(tree.at("d").entry.modified_unix_ns, -1500000000);
+  EXPECT_TRUE(tree.at("d/big").content == bytes);
+  EXPECT_EQ(tree.at("d/big").entry.mode, 0640U);
+  EXPECT_EQ(tree.at("d/big").entry.modified_unix_ns, 1700000000123456789);
+  EXPECT_EQ(tree.at("d/link").entry.link_target, "../empty");
+  EXPECT_EQ(tree.at("no").entry.mode, 0711U);
+  EXPECT_EQ(tree.at("no/parent").entry.mode, 0755U);
+}
+
+TEST_F(AgentTree, ExistingThingsAreMergedOrReplaced) {
+  make("t/d/kept");
+  put(path("t/d/f"), "old");
+  put(path("outside"), "untouched");
+  ASSERT_EQ(::chmod(path("t/d").c_str(), 0750), 0);
+  ASSERT_EQ(::symlink("../outside", path("t/link").c_str()), 0);
+  EXPECT_EQ(write(path("t"), {directory("d", 0700), file("d/f", "new"), file("link", "a file now"),
+                              symlink("d/g", "x"), symlink("d/g", "y")})
+                .outcome,
+            "done");
+  const auto tree = read(path("t")).first;
+  EXPECT_EQ(tree.at("d").entry.mode, 0750U);
+  EXPECT_EQ(tree.at("d/f").content, "new");
+  EXPECT_EQ(tree.at("link").content, "a file now");
+  EXPECT_EQ(tree.at("d/g").entry.link_target, "y");
+  EXPECT_EQ(tree.count("d/kept"), 1U);
+  EXPECT_EQ(slurp(path("outside")), "untouched");
+  EXPECT_EQ(write(path("t"), {file("d", "x")}).outcome, "path_not_file");
+  EXPECT_EQ(write(path("t"), {directory("d/f")}).outcome, "path_not_directory");
+  EXPECT_EQ(write(path("t"), {file("d/f/x", "x")}).outcome, "path_not_directory");
+  EXPECT_EQ(write(path("outside"), {file("x", "x")}).outcome, "path_not_directory");
+  EXPECT_EQ(slurp(path("t/d/f")), "new");
+}
+
+TEST_F(AgentTree, NothingEscapes) {
+  make("outside");
+  make("t");
+  ASSERT_EQ(::symlink("../outside", path("t/there").c_str()), 0);
+  EXPECT_EQ(write(path("t"), {file("there/f", "x")}).outcome, "path_escapes");
+  EXPECT_EQ(write(path("t"), {directory("there")}).outcome, "path_escapes");
+  EXPECT_EQ(write(path("t"), {symlink("out", "../outside"), file("out/f", "x")}).outcome,
+            "path_escapes");
+  EXPECT_EQ(write(path("t"), {symlink("up", ".."), file("up/outside/f", "x")}).outcome,
+            "path_escapes");
+  EXPECT_EQ(write(path("t"), {symlink("abs", path("outside")), directory("abs/d")}).outcome,
+            "path_escapes");
+  // Also a symlink that stays inside is not followed.
+  EXPECT_EQ(
+      write(path("t"), {directory("in"), symlink("alias", "in"), file("alias/f", "x")}).outcome,
+      "path_escapes");
+  for (const char* bad : {"../f", "/f", "a/../../f", "", ".", "a//b", "a/./b"}) {
+    EXPECT_EQ(write(path("t"), {file(bad, "x")}).outcome, "path_escapes") << bad;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(path("outside")));
+}
+
+TEST_F(AgentTree, BrokenUploadsAreRefusedAndLeaveNothingHalf) {
+  make("t");
+  put(path("t/f"), "old");
+  const auto attempt = [&](const std::vector<TestFrame>& frames) {
+    TestClient client = connect();
+    client.send(Kind::kWriteTree, encode(PathRequest{path("t"), ""}));
+    for (const auto& frame : frames) {
+      client.send(frame.kind, frame.payload);
+    }
+    client.send(Kind::kEnd);
+    std::vector<TestFrame> answers;
+    while (auto frame = client.receive()) {
+      answers.push_back(std::move(*frame));
+    }
+    return outcome(answers);
+  };
+  const std::string ten = encode(TreeEntry{.path = "f", .size = 10});
+  EXPECT_EQ(attempt({{Kind::kTreeEntry, ten}, {Kind::kData, "12345"}}), "malformed");
+  EXPECT_EQ(attempt({{Kind::kTreeEntry, ten}, {Kind::kData, "12345678901"}}), "malformed");
+  EXPECT_EQ(attempt({{Kind::kTreeEntry, ten}, {Kind::kTreeEntry, ten}}), "malformed");
+  EXPECT_EQ(attempt({{Kind::kData, "x"}}), "malformed");
+  EXPECT_EQ(attempt({{Kind::kStdin, "x"}}), "malformed");
+  EXPECT_FALSE(attempt({{Kind::kTreeEntry, "garbage"}}).empty());
+  {
+    TestClient client = connect();
+    client.send(Kind::kWriteTree, encode(PathRequest{path("t"), ""}));
+    client.send(Kind::kTreeEntry, ten);
+    client.send(Kind::kData, "123");
+  }
+  // The worker of the client that went away removes its stage.
+  for (int i = 0; i < 6000; ++i) {
+    if (std::distance(std::filesystem::directory_iterator{path("t")}, {}) == 1) {
+      break;
+    }
+    ::usleep(10000);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{path("t")}, {}), 1);
+  EXPECT_EQ(slurp(path("t/f")), "old");
+}
+
+TEST_F(AgentTree, OwnersAndSetIdBitsAreForRootOnly) {
+  make("t");
+  ASSERT_EQ(::chmod(path("t").c_str(), 0777), 0);
+  Step owned = file("root", "x", 06755);
+  owned.entry.uid = 12;
+  owned.entry.gid = 34;
+  Step plain = directory("dir", 02755);
+  EXPECT_EQ(write(path("t"), {owned, plain}).outcome, "done");
+  auto tree = read(path("t")).first;
+  EXPECT_EQ(tree.at("root").entry.uid, 12U);
+  EXPECT_EQ(tree.at("root").entry.gid, 34U);
+  EXPECT_EQ(tree.at("root").entry.mode, 06755U);
+  EXPECT_EQ(tree.at("dir").entry.mode, 02755U);
+  EXPECT_EQ(tree.at("dir").entry.uid, 0U);
+  owned.entry.path = "user";
+  plain.entry.path = "userdir";
+  // A directory that its owner may not enter still takes its content.
+  EXPECT_EQ(
+      write(path("t"), {owned, plain, directory("closed", 0), file("closed/f", "x")}, "nobody")
+          .outcome,
+      "done");
+  tree = read(path("t")).first;
+  EXPECT_EQ(tree.at("user").entry.uid, 65534U);
+  EXPECT_EQ(tree.at("user").entry.mode, 0755U);
+  EXPECT_EQ(tree.at("userdir").entry.mode, 0755U);
+  EXPECT_EQ(tree.at("closed").entry.mode, 0U);
+  EXPECT_EQ(tree.at("closed/f").content, "x");
+  ASSERT_EQ(::chmod(path("t").c_str(), 0755), 0);
+  EXPECT_EQ(write(path("t"), {file("no", "x")}, "nobody").outcome, "permission_denied");
+  EXPECT_EQ(write(path("new"), {file("no", "x")}, "nobody").outcome, "permission_denied");
+}
+
+TEST_F(AgentTree, DepthIsBounded) {
+  std::string deep = "d";
+  for (std::size_t i = 1; i < kMaxTreeDepth; ++i) {
+    deep += "/d";
+  }
+  EXPECT_EQ(write(path("t"), {directory(deep)}).outcome, "done");
+  EXPECT_EQ(read(path("t")).first.size(), kMaxTreeDepth);
+  EXPECT_EQ(write(path("t"), {directory(deep + "/d")}).outcome, "path_escapes");
+  ASSERT_EQ(::mkdir(path("t/" + deep + "/more").c_str(), 0755), 0);
+  EXPECT_EQ(read(path("t")).second, "tree_too_deep");
+  EXPECT_EQ(search({.path = path("t")}).end.skipped_files, 1U);
+}
+
+TEST_F(AgentTree, SearchByName) {
+  make("s/a/b");
+  put(path("s/x.py"), "1");
+  put(path("s/a/y.py"), "22");
+  put(path("s/a/b/z.PY"), "333");
+  ASSERT_EQ(::symlink("a", path("s/loop").c_str()), 0);
+  auto found = search({.path = path("s"), .name_glob = "**/*.py"});
+  EXPECT_EQ(found.outcome, "end");
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"x.py:0:", "y.py:0:"}));
+  EXPECT_FALSE(found.end.truncated);
+  found = search({.path = path("s"), .name_glob = "**/*.py", .ignore_case = true});
+  EXPECT_EQ(found.matches.size(), 3U);
+  found = search({.path = path("s"), .name_glob = "a/y*"});
+  ASSERT_EQ(found.matches.size(), 1U);
+  EXPECT_EQ(found.matches[0].path, path("s/a/y.py"));
+  EXPECT_EQ(found.matches[0].size, 2U);
+  EXPECT_EQ(found.matches[0].type, FileType::kFile);
+  EXPECT_EQ(search({.path = path("s")}).matches.size(), 6U);  // not through the symlink
+  found = search({.path = path("s"), .max_results = 6});
+  EXPECT_FALSE(found.end.truncated);
+  found = search({.path = path("s"), .max_results = 5});
+  EXPECT_EQ(found.matches.size(), 5U);
+  EXPECT_TRUE(found.end.truncated);
+  EXPECT_EQ(search({.path = path("none")}).outcome, "file_not_found");
+  EXPECT_EQ(search({.path = path("s/x.py")}).matches.at(0).path, path("s/x.py"));
+}
+
+TEST_F(AgentTree, SearchByContent) {
+  make("s");
+  put(path("s/text"), "one\ntwo\r\n\nthree two");
+  put(path("s/other.md"), "TWO\n");
+  put(path("s/binary"), std::string("two\n\0", 5));
+  put(path("s/late"), std::string(9000, 'x') + std::string("\n\0two\n", 6));
+  put(path("s/long"), std::string(70000, 'a') + "two" + std::string(70000, 'b') + "\ntwo");
+  put(path("s/big"), std::string(300000, 'c') + "two");
+  put(path("s/utf"), "zw\xc3\xb6lf \xff two\n");
+  auto found = search({.path = path("s"), .content_regex = "t(w|x)o$", .max_file_bytes = 200000});
+  EXPECT_EQ(found.outcome, "end");
+  EXPECT_EQ(found.lines(),
+            (std::vector<std::string>{"late:2:" + std::string("\0two", 4), "long:2:two",
+                                      "text:4:three two", "utf:1:zw\xc3\xb6lf \xff two"}));
+  EXPECT_EQ(found.end.skipped_files, 1U);
+  found = search({.path = path("s/text"), .content_regex = "two"});
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"text:2:two\r", "text:4:three two"}));
+  found = search({.path = path("s"), .name_glob = "*.md", .content_regex = "two"});
+  EXPECT_TRUE(found.matches.empty());
+  found =
+      search({.path = path("s"), .name_glob = "*.md", .content_regex = "two", .ignore_case = true});
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"other.md:1:TWO"}));
+  found = search({.path = path("s/long"), .content_regex = "two"});
+  ASSERT_EQ(found.matches.size(), 2U);
+  EXPECT_EQ(found.matches[0].line_text, std::string(kMaxLineBytes, 'a'));
+  found = search({.path = path("s/text"), .content_regex = "^$"});
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"text:3:"}));
+  found = search({.path = path("s"), .content_regex = ".", .max_results = 2});
+  EXPECT_EQ(found.matches.size(), 2U);
+  EXPECT_TRUE(found.end.truncated);
+}
+
+TEST_F(AgentTree, BadExpressionsAreRefused) {
+  make("s");
+  put(path("s/f"), "aaa\n");
+  EXPECT_EQ(search({.path = path("s"), .content_regex = "(a"}).outcome, "bad_regex");
+  EXPECT_EQ(search({.path = path("s"), .content_regex = "[a"}).outcome, "bad_regex");
+  const std::string nested = std::string(2000, '(') + "a" + std::string(2000, ')');
+  EXPECT_EQ(search({.path = path("s"), .content_regex = nested}).matches.size(), 1U);
+#if !__has_feature(address_sanitizer)  // which ends the worker when memory runs out
+  EXPECT_EQ(
+      search({.path = path("s"), .content_regex = "((((a{1,255}){1,255}){1,255}){1,255})"}).outcome,
+      "regex_too_complex");
+#endif
+}
+
+TEST_F(AgentTree, SearchObeysPermissions) {
+  make("s/closed");
+  put(path("s/open"), "needle\n");
+  put(path("s/secret"), "needle\n");
+  put(path("s/closed/f"), "needle\n");
+  ASSERT_EQ(::chmod(path("s/secret").c_str(), 0600), 0);
+  ASSERT_EQ(::chmod(path("s/closed").c_str(), 0700), 0);
+  const auto found = search({.path = path("s"), .user = "nobody", .content_regex = "needle"});
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"open:1:needle"}));
+  EXPECT_EQ(found.end.skipped_files, 2U);
+  EXPECT_EQ(search({.path = path("s"), .content_regex = "needle"}).matches.size(), 3U);
+}
+
+TEST_F(AgentTree, ASearchEndsWithItsClient) {
+  make("s");
+  // Back-references make matching exponential: this one does not end by itself.
+  put(path("s/f"), std::string(2000, 'a') + "\n");
+  SearchRequest request{.path = path("s")};
+  request.content_regex = "(a*)*(a*)*(a*)*(a*)*\\1\\2\\3\\4b";
+  {
+    TestClient client = connect();
+    client.send(Kind::kSearch, encode(request));
+    EXPECT_TRUE(client.silent(500));
+    EXPECT_GT(children(), 0U);
+  }
+  for (int i = 0; i < 6000 && children() > 0; ++i) {
+    ::usleep(10000);
+  }
+  EXPECT_EQ(children(), 0U);
+}
+
+}  // namespace
+}  // namespace atl::guest
