@@ -18,7 +18,7 @@
 namespace atl::http {
 namespace {
 
-constexpr std::size_t kUploadBytes = 64 * 1024;
+constexpr std::size_t kUploadBytes = std::size_t{64} * 1024;
 constexpr std::size_t kChunkLineBytes = 8;  // "10000\r\n" at most
 constexpr int kMaxInterimResponses = 16;
 

@@ -69,7 +69,7 @@ struct Large {
 
 Task<> echo_streaming(Exchange& exchange) {
   CO_TRY_DO(co_await exchange.start(200, {}, exchange.body().length()));
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
     if (got == 0) {
@@ -82,7 +82,7 @@ Task<> echo_streaming(Exchange& exchange) {
 Task<> count_body(Exchange& exchange) {
   std::uint64_t total = 0;
   bool right = true;
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
     if (got == 0) {
@@ -110,13 +110,13 @@ TEST(Client, UploadsALargeBodyInConstantMemory) {
     const auto before_kib = resident_kib();
     EXPECT_EQ(concat("right ", kLargeBytes), server.run(upload(client, large, length)));
     if (kCountsMemory) {
-      EXPECT_LT(large.most_resident_kib, before_kib + 8 * 1024);
+      EXPECT_LT(large.most_resident_kib, before_kib + std::size_t{8} * 1024);
     }
   }
 }
 
 Task<> send_large(Exchange& exchange) {
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   const bool chunked = exchange.request().path == "/chunked";
   CO_TRY_DO(co_await exchange.start(200, {}, chunked ? std::nullopt : std::optional{kLargeBytes}));
   for (std::uint64_t sent = 0; sent < kLargeBytes; sent += buffer.size()) {
@@ -128,7 +128,7 @@ Task<> send_large(Exchange& exchange) {
 
 Task<std::uint64_t> download(Client& client, std::string path) {
   CO_TRY(auto response, co_await client.send("GET", path, {}));
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   const auto before_kib = resident_kib();
   std::uint64_t total = 0;
   for (;;) {
@@ -142,7 +142,7 @@ Task<std::uint64_t> download(Client& client, std::string path) {
     total += got;
   }
   if (kCountsMemory) {
-    EXPECT_LT(resident_kib(), before_kib + 8 * 1024);
+    EXPECT_LT(resident_kib(), before_kib + std::size_t{8} * 1024);
   }
   co_return total;
 }

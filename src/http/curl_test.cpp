@@ -14,7 +14,7 @@ namespace {
 
 Task<> describe(Exchange& exchange) {
   std::uint64_t total = 0;
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
     if (got == 0) {

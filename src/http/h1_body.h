@@ -15,7 +15,7 @@
 
 namespace atl::http {
 
-inline constexpr std::size_t kMaxChunkOverheadBytes = 16 * 1024;
+inline constexpr std::size_t kMaxChunkOverheadBytes = std::size_t{16} * 1024;
 inline constexpr std::size_t kMaxChunkSizeDigits = 16;
 
 class BodyDecoder {

@@ -21,9 +21,9 @@ namespace atl::http {
 
 class Http1Wire {
  public:
-  static constexpr std::size_t kInputBytes = 16 * 1024;
+  static constexpr std::size_t kInputBytes = std::size_t{16} * 1024;
   // A slow peer must take (or send) one piece of this size within the stall timeout.
-  static constexpr std::size_t kPieceBytes = 256 * 1024;
+  static constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;
 
   struct Options {
     Role role = Role::kRequest;  // of what is read

@@ -26,10 +26,10 @@ struct Refusal {
 };
 
 struct HeadLimits {
-  std::size_t bytes = 64 * 1024;
+  std::size_t bytes = std::size_t{64} * 1024;
   std::size_t count = 128;
 };
-inline constexpr std::size_t kMaxStartLineBytes = 16 * 1024;
+inline constexpr std::size_t kMaxStartLineBytes = std::size_t{16} * 1024;
 
 enum class Role : std::uint8_t { kRequest, kResponse };
 

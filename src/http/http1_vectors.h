@@ -21,7 +21,7 @@ struct RequestVector {
   int status = 0;
   // Its head is fine and reaches the handler; the body is what is refused.
   bool refused_in_body = false;
-  std::string_view body = {};  // of an accepted one
+  std::string_view body;  // of an accepted one
   // Accepted, but the connection ends after it: the next request is not served.
   bool closes = false;
 };
@@ -32,7 +32,7 @@ struct ResponseVector {
   std::string_view name;
   std::string bytes;
   bool accepted = false;
-  std::string_view body = {};
+  std::string_view body;
 };
 
 std::vector<ResponseVector> response_vectors();

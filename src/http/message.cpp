@@ -5,7 +5,7 @@
 namespace atl::http {
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') {

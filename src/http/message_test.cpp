@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "http/client.h"
 #include "http/router.h"
 
@@ -127,7 +128,7 @@ TEST(Router, Table) {
     EXPECT_EQ(row.pattern, match.pattern);
     std::string parameters;
     for (const auto& [name, value] : match.parameters) {
-      parameters += name + "=" + value + ";";
+      parameters += concat(name, "=", value, ";");
     }
     EXPECT_EQ(row.parameters, parameters);
     EXPECT_EQ(row.allowed, match.allowed_methods);

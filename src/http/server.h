@@ -16,7 +16,7 @@
 namespace atl::http {
 
 struct ServerLimits {
-  std::size_t header_bytes = 64 * 1024;
+  std::size_t header_bytes = std::size_t{64} * 1024;
   std::size_t header_count = 128;
   std::size_t connections = 4096;
   Duration header_timeout = std::chrono::seconds{15};  // first byte to end of the head

@@ -13,8 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 // How much of a request body that nobody read is worth reading to keep the connection.
-constexpr std::size_t kMaxDrainBytes = 256 * 1024;
-constexpr std::size_t kMaxLingerBytes = 1024 * 1024;
+constexpr std::size_t kMaxDrainBytes = std::size_t{256} * 1024;
+constexpr std::size_t kMaxLingerBytes = std::size_t{1024} * 1024;
 constexpr Duration kLingerTime = 2s;
 
 std::string peer_name(int fd) {
@@ -184,7 +184,7 @@ Task<> ServerConnection::linger() {
 }
 
 Task<> ServerConnection::discard_input() {
-  char scrap[16 * 1024];
+  char scrap[std::size_t{16} * 1024];
   for (std::size_t total = 0; total < kMaxLingerBytes;) {
     CO_TRY(const auto got, co_await stream_->read(scrap));
     if (got == 0) {

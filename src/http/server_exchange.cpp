@@ -8,7 +8,7 @@ namespace atl::http {
 namespace {
 
 // Chunks up to this size are copied into one write with their framing.
-constexpr std::size_t kCopiedChunkBytes = 16 * 1024;
+constexpr std::size_t kCopiedChunkBytes = std::size_t{16} * 1024;
 
 bool is_bodiless(int status) {
   return status == 204 || status == 304;

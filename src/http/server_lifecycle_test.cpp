@@ -68,7 +68,7 @@ TEST(ServerTimeouts, ABodyThatStallsIsAnErrorOfTheReader) {
 constexpr std::uint64_t kMuch = 64 << 20;
 
 Task<> write_much(Exchange& exchange, Noted& noted) {
-  const std::string piece(64 * 1024, 'x');
+  const std::string piece(std::size_t{64} * 1024, 'x');
   CO_TRY_DO(co_await exchange.start(200, {}, kMuch));
   while (noted.bytes < kMuch) {
     auto written = co_await exchange.write(piece);

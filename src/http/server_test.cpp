@@ -35,7 +35,7 @@ Task<> echo(Exchange& exchange) {
 
 Task<> echo_streaming(Exchange& exchange) {
   CO_TRY_DO(co_await exchange.start(200, {}, exchange.body().length()));
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
     if (got == 0) {

@@ -8,7 +8,7 @@ Task<std::unique_ptr<io::FdStream>> connect_raw(TestServer& server) {
 
 Task<std::string> read_to_end(io::Stream& stream) {
   std::string all;
-  std::string buffer(64 * 1024, '\0');
+  std::string buffer(std::size_t{64} * 1024, '\0');
   for (;;) {
     auto got = co_await stream.read(buffer);
     if (!got && got.error().code != Code::kUnavailable) {
