@@ -14,12 +14,24 @@ struct SignalName {
   std::string_view name;
   std::uint32_t number;
 };
-constexpr std::array<SignalName, 18> kSignals{{{"HUP", 1},   {"INT", 2},   {"QUIT", 3},
-                                               {"ILL", 4},   {"TRAP", 5},  {"ABRT", 6},
-                                               {"BUS", 7},   {"FPE", 8},   {"KILL", 9},
-                                               {"USR1", 10}, {"SEGV", 11}, {"USR2", 12},
-                                               {"PIPE", 13}, {"ALRM", 14}, {"TERM", 15},
-                                               {"CONT", 18}, {"STOP", 19}, {"WINCH", 28}}};
+constexpr std::array<SignalName, 18> kSignals{{{"HUP", 1},
+                                               {"INT", 2},
+                                               {"QUIT", 3},
+                                               {"ILL", 4},
+                                               {"TRAP", 5},
+                                               {"ABRT", 6},
+                                               {"BUS", 7},
+                                               {"FPE", 8},
+                                               {"KILL", 9},
+                                               {"USR1", 10},
+                                               {"SEGV", 11},
+                                               {"USR2", 12},
+                                               {"PIPE", 13},
+                                               {"ALRM", 14},
+                                               {"TERM", 15},
+                                               {"CONT", 18},
+                                               {"STOP", 19},
+                                               {"WINCH", 28}}};
 
 std::vector<std::string> merge_env(const StringMap& sandbox, const StringMap& own) {
   StringMap merged = own;
@@ -101,15 +113,15 @@ Task<> Contexts::run() {
 }
 
 Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
-  CO_TRY(auto running, co_await sandboxes_.running(std::move(sandbox.team_id),
-                                                   std::move(sandbox.sandbox_id)));
+  CO_TRY(auto running,
+         co_await sandboxes_.running(std::move(sandbox.team_id), std::move(sandbox.sandbox_id)));
   co_return GuestClient{reactor_, std::move(running.guest_socket)};
 }
 
 Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest& request) {
   CO_TRY_DO(validate_env(request.env, "env_vars"));
-  CO_TRY(auto running, co_await sandboxes_.running(std::move(sandbox.team_id),
-                                                   std::move(sandbox.sandbox_id)));
+  CO_TRY(auto running,
+         co_await sandboxes_.running(std::move(sandbox.team_id), std::move(sandbox.sandbox_id)));
   guest::SpawnRequest spawn{.process_id = concat("ctx-", random_hex(8)),
                             .argv = request.command,
                             .env = merge_env(running.env, request.env),
@@ -136,15 +148,14 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
 }
 
 Task<Context> Contexts::create(SandboxRef sandbox, ContextRequest request) {
-  if (request.input &&
-      (background_ == nullptr || background_->running() >= kMaxBackgroundInputs)) {
+  if (request.input && (background_ == nullptr || background_->running() >= kMaxBackgroundInputs)) {
     co_return fail(Code::kUnavailable, "too many inputs are being written; try again later");
   }
   CO_TRY(auto started, co_await start(std::move(sandbox), request));
   if (request.input && background_ != nullptr) {
-    background_->spawn("input", feed_in_background(std::move(started.stream),
-                                                   *std::move(request.input),
-                                                   !request.keep_input_open));
+    background_->spawn("input",
+                       feed_in_background(std::move(started.stream), *std::move(request.input),
+                                          !request.keep_input_open));
   }
   co_return std::move(started.context);
 }
@@ -160,12 +171,11 @@ Task<Context> Contexts::create_and_wait(SandboxRef sandbox, ContextRequest reque
   if (request.input) {
     feeding.spawn("input", feed(*started.stream, *request.input, !request.keep_input_open));
   }
-  auto output =
-      co_await collect_until(*started.stream, UINT64_MAX, started.context.process);
+  auto output = co_await collect_until(*started.stream, UINT64_MAX, started.context.process);
   (void)co_await feeding.cancel_and_join();
   if (!output) {
-    co_return fail(std::move(output).error().note(
-        concat("waiting for ", started.context.process.process_id)));
+    co_return fail(
+        std::move(output).error().note(concat("waiting for ", started.context.process.process_id)));
   }
   started.context.output = *std::move(output);
   co_return std::move(started.context);

@@ -204,8 +204,8 @@ class FakeGuest {
 
   Task<> list_files(GuestChannel& channel) {
     for (const auto& [path, content] : files) {
-      CO_TRY_DO(co_await channel.send(guest::Kind::kFile,
-                                      guest::encode(info_of(path, content.size()))));
+      CO_TRY_DO(
+          co_await channel.send(guest::Kind::kFile, guest::encode(info_of(path, content.size()))));
     }
     co_return co_await channel.send(guest::Kind::kEnd, {});
   }
@@ -219,10 +219,10 @@ class FakeGuest {
     const std::string content = found->second;
     CO_TRY_DO(co_await channel.send(guest::Kind::kFile,
                                     guest::encode(info_of(request.path, content.size()))));
-    std::string_view rest = std::string_view{content}.substr(
-        std::min<std::size_t>(request.offset, content.size()));
-    rest = rest.substr(0, static_cast<std::size_t>(
-                              std::min<std::uint64_t>(request.length, rest.size())));
+    std::string_view rest =
+        std::string_view{content}.substr(std::min<std::size_t>(request.offset, content.size()));
+    rest = rest.substr(
+        0, static_cast<std::size_t>(std::min<std::uint64_t>(request.length, rest.size())));
     while (!rest.empty()) {
       const auto piece = rest.substr(0, 64 * 1024);
       CO_TRY_DO(co_await channel.send_bytes(guest::Kind::kData, piece));

@@ -17,8 +17,8 @@ class TemporaryDirectory {
  public:
   // On a memory filesystem where there is one: the store's syncs are not what is tested here.
   TemporaryDirectory() {
-    std::string name = std::filesystem::exists("/dev/shm") ? "/dev/shm/atoll-XXXXXX"
-                                                           : "/tmp/atoll-XXXXXX";
+    std::string name =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm/atoll-XXXXXX" : "/tmp/atoll-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) {
       name = "/tmp/atoll-XXXXXX";
       CHECK(::mkdtemp(name.data()) != nullptr);

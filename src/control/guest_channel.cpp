@@ -88,8 +88,7 @@ Task<> GuestChannel::fill_to(std::size_t bytes) {
     }
   }
   while (available() < bytes) {
-    CO_TRY(const auto got,
-           co_await stream_->read(std::span{buffer_}.subspan(end_)));
+    CO_TRY(const auto got, co_await stream_->read(std::span{buffer_}.subspan(end_)));
     if (got == 0) {
       co_return fail(Code::kUnavailable, "it closed the connection in the middle", "closed");
     }

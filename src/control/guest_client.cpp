@@ -46,7 +46,9 @@ Task<> ProcessStream::send_input(std::string_view bytes) {
   co_return ok();
 }
 
-Task<> ProcessStream::end_input() { return channel_->send(Kind::kStdinEnd, {}); }
+Task<> ProcessStream::end_input() {
+  return channel_->send(Kind::kStdinEnd, {});
+}
 
 Task<> ProcessStream::resize(guest::PtySize size) {
   return channel_->send(Kind::kResize, guest::encode(size));

@@ -1,5 +1,5 @@
-// The guest client against a polite guest and against guests that lie, stall and break off. Whatever
-// they send, the caller gets an Error and nothing hangs.
+// The guest client against a polite guest and against guests that lie, stall and break off.
+// Whatever they send, the caller gets an Error and nothing hangs.
 #include "control/guest_client.h"
 
 #include "base/bytes.h"
@@ -101,15 +101,23 @@ TEST_F(GuestClientTest, GuestErrorsArriveButCannotSpeakForUs) {
 
 TEST_F(GuestClientTest, HostileAnswersBecomeErrors) {
   const std::string huge = ByteWriter{}.u32(0xffffffff).u8(50).bytes();
-  const std::string truncated = guest::encode_frame(Kind::kFile, std::string(200, 'x')).substr(0, 50);
+  const std::string truncated =
+      guest::encode_frame(Kind::kFile, std::string(200, 'x')).substr(0, 50);
   std::string wrong_kind = guest::encode_frame(Kind::kStdin, "boo");
   std::string endless_count = guest::encode_frame(Kind::kProcess, std::string(64, '\xff'));
-  const std::string answers[] = {
-      "", "x", huge, truncated, wrong_kind, endless_count, random_bytes(5000),
-      guest::encode_frame(static_cast<Kind>(200), "?"),
-      guest::encode_frame(Kind::kError, std::string(3, '\xff')),
-      guest::encode_frame(Kind::kPong, "short"), guest::encode_frame(Kind::kFile, "short"),
-      guest::encode_frame(Kind::kStarted, ""), guest::encode_frame(Kind::kDone, "content")};
+  const std::string answers[] = {"",
+                                 "x",
+                                 huge,
+                                 truncated,
+                                 wrong_kind,
+                                 endless_count,
+                                 random_bytes(5000),
+                                 guest::encode_frame(static_cast<Kind>(200), "?"),
+                                 guest::encode_frame(Kind::kError, std::string(3, '\xff')),
+                                 guest::encode_frame(Kind::kPong, "short"),
+                                 guest::encode_frame(Kind::kFile, "short"),
+                                 guest::encode_frame(Kind::kStarted, ""),
+                                 guest::encode_frame(Kind::kDone, "content")};
   for (const auto& answer : answers) {
     answer_with(answer);
     ASSERT_TRUE(run(try_everything(client_)));
@@ -215,8 +223,7 @@ TEST(GuestChannel, SilenceEndsAtTheDeadline) {
   auto stalled = std::make_unique<SilentStream>();
   stalled->text = guest::encode_frame(Kind::kOutput, "0123456789").substr(0, 8);
   GuestChannel half{std::move(stalled)};
-  EXPECT_EQ(simulation.run(half.receive(Duration::zero())).error().code,
-            Code::kDeadlineExceeded);
+  EXPECT_EQ(simulation.run(half.receive(Duration::zero())).error().code, Code::kDeadlineExceeded);
 }
 
 TEST(Capture, KeepsTheNewestBytesAndTheBudget) {

@@ -35,9 +35,9 @@ std::string slug(std::string_view name) {
 Result<> validate_ttl(const ClaimRequest& request) {
   for (const auto seconds : {request.ttl_seconds, request.hard_ttl_seconds}) {
     if (seconds < 0 || seconds > kMaxTtlSeconds) {
-      return fail(Code::kInvalidArgument,
-                  concat("config.ttl and config.hard_ttl are seconds from 0 (none) to ",
-                         kMaxTtlSeconds));
+      return fail(
+          Code::kInvalidArgument,
+          concat("config.ttl and config.hard_ttl are seconds from 0 (none) to ", kMaxTtlSeconds));
     }
   }
   if (request.ttl_seconds > 0 && request.hard_ttl_seconds > 0 &&
@@ -195,8 +195,7 @@ Task<Sandboxes::Hold> Sandboxes::hold(EntryPointer entry) {
   co_return Hold{std::move(entry)};
 }
 
-Task<> Sandboxes::change(Entry& entry, store::Transition transition,
-                         store::Durability durability) {
+Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Durability durability) {
   const store::Expected expected{entry.row.status, entry.row.generation};
   transition.updated_at = clock_.now();
   const auto event = event_of(entry.row, status_name(transition.status), transition.updated_at);
@@ -309,18 +308,17 @@ Task<Sandbox> Sandboxes::claim_now(ClaimRequest request) {
 
 Task<> Sandboxes::start_claimed(EntryPointer entry) {
   const auto& limits = entry->row.limits;
-  node::CreateRequest request{.id = entry->row.id,
-                              .hostname = entry->row.id,
-                              .layers = entry->row.layers,
-                              .limits = {limits.memory_bytes, limits.cpu_millis,
-                                         limits.process_count, limits.disk_bytes}};
+  node::CreateRequest request{
+      .id = entry->row.id,
+      .hostname = entry->row.id,
+      .layers = entry->row.layers,
+      .limits = {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes}};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (!cell) {
     co_return fail(std::move(cell).error().note("starting the sandbox"));
   }
   entry->guest_socket = cell->guest_socket;
-  co_return co_await change(*entry, {.status = SandboxStatus::kRunning},
-                            store::Durability::kQuick);
+  co_return co_await change(*entry, {.status = SandboxStatus::kRunning}, store::Durability::kQuick);
 }
 
 Task<> Sandboxes::remove(std::string team_id, std::string id) {
@@ -359,9 +357,8 @@ Task<> Sandboxes::finish_deletion(EntryPointer entry) {
   entry->guest_socket.clear();
   const store::Expected expected{entry->row.status, entry->row.generation};
   const auto event = event_of(entry->row, "deleted", clock_.now());
-  auto removed = co_await store_.run([&](store::Store& store) {
-    return store.remove_sandbox(entry->row.id, expected, event);
-  });
+  auto removed = co_await store_.run(
+      [&](store::Store& store) { return store.remove_sandbox(entry->row.id, expected, event); });
   if (!removed && removed.error().code != Code::kNotFound) {
     deletion_pending_.set();
     co_return fail(std::move(removed).error().note(concat("removing ", entry->row.id)));

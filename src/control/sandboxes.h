@@ -5,10 +5,10 @@
 //   cell died  generation + 1 -> new cell on the same filesystem; too often -> `failed`
 //   expiry     ttl and hard_ttl both delete, to the second (until pausing exists, ttl cannot pause)
 //
-// Rows are the truth and cells follow them. After a crash at any point reconcile() makes them agree:
-// a `running` row has a cell, a `starting` or `terminating` row is removed with its cell, a cell
-// without a row is destroyed. So an acknowledged sandbox is never lost and none runs unaccounted.
-// All rows are also held in memory, because this process is their only writer.
+// Rows are the truth and cells follow them. After a crash at any point reconcile() makes them
+// agree: a `running` row has a cell, a `starting` or `terminating` row is removed with its cell, a
+// cell without a row is destroyed. So an acknowledged sandbox is never lost and none runs
+// unaccounted. All rows are also held in memory, because this process is their only writer.
 //
 // One operation at a time per sandbox. A transition, once begun, is not cancelled with its caller;
 // deadlines bound it. Loop thread only.

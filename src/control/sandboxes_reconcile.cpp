@@ -64,9 +64,9 @@ Task<> Sandboxes::reconcile() {
   }
   CO_TRY_DO(co_await destroy_orphans(std::move(orphans), report));
   if (report.restarted + report.failed + report.removed + report.orphans > 0) {
-    LOG_INFO("repaired what was left", {"adopted", report.adopted},
-             {"restarted", report.restarted}, {"failed", report.failed},
-             {"removed", report.removed}, {"orphans_destroyed", report.orphans});
+    LOG_INFO("repaired what was left", {"adopted", report.adopted}, {"restarted", report.restarted},
+             {"failed", report.failed}, {"removed", report.removed},
+             {"orphans_destroyed", report.orphans});
   } else {
     LOG_DEBUG("rows and cells agree", {"sandboxes", report.adopted});
   }
@@ -134,12 +134,12 @@ Task<> Sandboxes::restart(EntryPointer entry) {
     co_return fail(std::move(cleared).error().note(concat("clearing ", entry->row.id)));
   }
   const auto& limits = entry->row.limits;
-  node::CreateRequest request{.id = entry->row.id,
-                              .hostname = entry->row.id,
-                              .layers = entry->row.layers,
-                              .limits = {limits.memory_bytes, limits.cpu_millis,
-                                         limits.process_count, limits.disk_bytes},
-                              .existing_upper = true};
+  node::CreateRequest request{
+      .id = entry->row.id,
+      .hostname = entry->row.id,
+      .layers = entry->row.layers,
+      .limits = {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes},
+      .existing_upper = true};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (!cell) {
     Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));

@@ -8,7 +8,9 @@
 namespace atl::control {
 namespace {
 
-Task<> wait_for(Event& event) { co_return co_await event.wait(); }
+Task<> wait_for(Event& event) {
+  co_return co_await event.wait();
+}
 
 bool cancelled(const Result<>& result) {
   return !result && result.error().code == Code::kCancelled;
@@ -85,8 +87,8 @@ Task<> Sandboxes::expire_due(Scope& scope) {
       waited = co_await wait_for(deadlines_changed_);
     } else {
       const auto wait_ms = std::min(deadlines_.begin()->first - now, kMaxExpiryWaitMs);
-      waited = co_await with_deadline(std::chrono::milliseconds{wait_ms},
-                                      wait_for(deadlines_changed_));
+      waited =
+          co_await with_deadline(std::chrono::milliseconds{wait_ms}, wait_for(deadlines_changed_));
     }
     if (cancelled(waited)) {
       co_return ok();

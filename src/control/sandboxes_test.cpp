@@ -1,10 +1,10 @@
 // One sandbox at a time: what each transition does, and what each failure leaves.
 #include "control/sandboxes.h"
 
+#include "base/random.h"
 #include "control/fake_node.h"
 #include "control/fixture.h"
 #include "control/identity.h"
-#include "base/random.h"
 
 namespace atl::control {
 namespace {
@@ -276,8 +276,8 @@ TEST(Identity, ExpiredAndInactiveKeysAreRefusedAndViewersOnlyRead) {
   Simulation simulation;
   auto store = *store::open_sqlite_store(directory.path() + "/atoll.db");
   const UnixMillis now = simulation.clock.now();
-  ASSERT_TRUE(store->put_api_key({.id = "a", .key_sha256 = sha256("viewer"), .roles = {"viewer"},
-                                  .expires_at = now + 1000}));
+  ASSERT_TRUE(store->put_api_key(
+      {.id = "a", .key_sha256 = sha256("viewer"), .roles = {"viewer"}, .expires_at = now + 1000}));
   ASSERT_TRUE(store->put_api_key({.id = "b", .key_sha256 = sha256("off"), .active = false}));
   Identity identity{StoreAccess{*store, nullptr}, simulation.clock};
   ASSERT_TRUE(simulation.run(identity.load()));

@@ -34,9 +34,7 @@ class FaultyStore final : public store::Store {
   Result<> put_template(const store::Template& value) override {
     return inner_.put_template(value);
   }
-  Result<std::vector<store::Template>> list_templates() override {
-    return inner_.list_templates();
-  }
+  Result<std::vector<store::Template>> list_templates() override { return inner_.list_templates(); }
   Result<> insert_sandbox(const Sandbox& sandbox, const store::Event& event) override {
     return judge([&] { return inner_.insert_sandbox(sandbox, event); });
   }
@@ -51,9 +49,7 @@ class FaultyStore final : public store::Store {
                           const store::Event& event) override {
     return judge([&] { return inner_.remove_sandbox(id, expected, event); });
   }
-  Result<Sandbox> find_sandbox(const std::string& id) override {
-    return inner_.find_sandbox(id);
-  }
+  Result<Sandbox> find_sandbox(const std::string& id) override { return inner_.find_sandbox(id); }
   Result<std::vector<Sandbox>> list_sandboxes() override { return inner_.list_sandboxes(); }
   Result<std::vector<store::OutboxEvent>> read_outbox(std::int64_t after,
                                                       std::size_t limit) override {
@@ -131,8 +127,7 @@ class World {
       return FakeNode::Fault::kNone;
     }
     constexpr FakeNode::Fault kFaults[] = {FakeNode::Fault::kUnreached,
-                                           FakeNode::Fault::kAnswerLost,
-                                           FakeNode::Fault::kRefused};
+                                           FakeNode::Fault::kAnswerLost, FakeNode::Fault::kRefused};
     return kFaults[random_() % 3];
   }
 
@@ -142,9 +137,9 @@ class World {
     faulty_ = std::make_unique<FaultyStore>(*store_);
     faulty_->fault = [this] { return choose_fault(store_fault_percent_); };
     do {  // what main does: a start that fails is tried again
-      sandboxes_ = std::make_unique<Sandboxes>(StoreAccess{*faulty_, nullptr}, node_,
-                                               simulation_.clock, metrics_,
-                                               SandboxesOptions{.max_sandboxes = 30});
+      sandboxes_ =
+          std::make_unique<Sandboxes>(StoreAccess{*faulty_, nullptr}, node_, simulation_.clock,
+                                      metrics_, SandboxesOptions{.max_sandboxes = 30});
     } while (!simulation_.run(sandboxes_->start()));
     scope_ = std::make_unique<Scope>(simulation_.loop);
     scope_->spawn("run", sandboxes_->run());
@@ -187,7 +182,8 @@ class World {
 
   std::string random_cell() {
     return std::next(node_.cells.begin(),
-                     static_cast<std::ptrdiff_t>(random_() % node_.cells.size()))->first;
+                     static_cast<std::ptrdiff_t>(random_() % node_.cells.size()))
+        ->first;
   }
 
   Task<> claim() {

@@ -7,7 +7,9 @@
 namespace atl::control {
 namespace {
 
-std::string_view alias_of(std::string_view name) { return name == "default" ? "base" : ""; }
+std::string_view alias_of(std::string_view name) {
+  return name == "default" ? "base" : "";
+}
 
 }  // namespace
 
@@ -51,8 +53,8 @@ Result<Template> Templates::find(std::string_view name) const {
     known += value.name;
   }
   return fail(Code::kNotFound,
-              concat("there is no template \"", to_valid_utf8(name), "\"; there is: ",
-                     known.empty() ? "none" : known),
+              concat("there is no template \"", to_valid_utf8(name),
+                     "\"; there is: ", known.empty() ? "none" : known),
               "template_not_found");
 }
 

@@ -1,6 +1,4 @@
 // The conformance suite of Store: what every engine must do. Today one engine runs it.
-#include "store/room.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,6 +8,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "store/room.h"
 
 namespace atl::store {
 namespace {
@@ -52,8 +51,8 @@ Sandbox sample(std::string id) {
   sandbox.template_name = "default";
   sandbox.layers = {"top", "base"};
   sandbox.env = {{"A", "1"}, {"quote\"", "line\nbreak ü"}};
-  sandbox.limits = {.memory_bytes = 1ULL << 31, .cpu_millis = 1500, .process_count = 7,
-                    .disk_bytes = 1ULL << 40};
+  sandbox.limits = {
+      .memory_bytes = 1ULL << 31, .cpu_millis = 1500, .process_count = 7, .disk_bytes = 1ULL << 40};
   sandbox.ttl_seconds = 60;
   sandbox.expires_at = 60'000;
   sandbox.labels = {{"k", "v"}};
@@ -155,8 +154,12 @@ TEST_F(StoreTest, EventsAreInOrderAndOnlyOfWhatHappened) {
 }
 
 TEST_F(StoreTest, ApiKeysKeepHashRolesAndExpiry) {
-  ApiKey key{.id = "key-1", .name = "admin", .key_sha256 = sha256("secret"), .roles = {"admin"},
-             .created_at = 4, .expires_at = 77};
+  ApiKey key{.id = "key-1",
+             .name = "admin",
+             .key_sha256 = sha256("secret"),
+             .roles = {"admin"},
+             .created_at = 4,
+             .expires_at = 77};
   ASSERT_TRUE(store_->put_api_key(key));
   ASSERT_TRUE(store_->touch_api_key("key-1", 50));
   key.last_used_at = 50;

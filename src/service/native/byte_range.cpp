@@ -33,8 +33,8 @@ std::optional<ByteRange> parse_byte_range(std::string_view header) {
 
 Result<Slice> resolve_range(const ByteRange& range, std::uint64_t size) {
   const auto unsatisfiable = [size] {
-    return fail(Code::kOutOfRange, concat("the range is outside the file, which has ", size,
-                                          " bytes"),
+    return fail(Code::kOutOfRange,
+                concat("the range is outside the file, which has ", size, " bytes"),
                 "range_not_satisfiable");
   };
   if (!range.first) {

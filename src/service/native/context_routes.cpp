@@ -69,9 +69,9 @@ Result<CreateBody> parse_create(const Json& body) {
   CreateBody create;
   auto& request = create.request;
   TRY(const auto fields,
-      Fields::of(body, "", {"type", "cmd", "repl", "wait_until_done", "cwd", "env_vars",
-                            "pty_size", "idle_timeout_sec", "ttl_sec", "user", "stdin",
-                            "stdin_open", "timeout_ms"}));
+      Fields::of(body, "",
+                 {"type", "cmd", "repl", "wait_until_done", "cwd", "env_vars", "pty_size",
+                  "idle_timeout_sec", "ttl_sec", "user", "stdin", "stdin_open", "timeout_ms"}));
   TRY(request.command, parse_command(fields));
   TRY(const auto idle, fields.integer("idle_timeout_sec", 0, INT32_MAX));
   if (idle.value_or(0) != 0) {
@@ -204,12 +204,10 @@ void ContextRoutes::add_to(RouteTable& table) {
       return (this->*method)(exchange, sandbox_ref(exchange, p), parameter(p, "ctx_id"));
     };
   };
-  table.add("POST", kAll, Permission::kSandboxWrite, [this](NativeExchange& e, const auto& p) {
-    return create(e, sandbox_ref(e, p));
-  });
-  table.add("GET", kAll, Permission::kSandboxRead, [this](NativeExchange& e, const auto& p) {
-    return list(e, sandbox_ref(e, p));
-  });
+  table.add("POST", kAll, Permission::kSandboxWrite,
+            [this](NativeExchange& e, const auto& p) { return create(e, sandbox_ref(e, p)); });
+  table.add("GET", kAll, Permission::kSandboxRead,
+            [this](NativeExchange& e, const auto& p) { return list(e, sandbox_ref(e, p)); });
   table.add("GET", kOne, Permission::kSandboxRead, with_id(&ContextRoutes::get));
   table.add("DELETE", kOne, Permission::kSandboxWrite, with_id(&ContextRoutes::remove));
   table.add("POST", concat(kOne, "/signal"), Permission::kSandboxWrite,
@@ -316,9 +314,9 @@ Task<> ContextRoutes::stream(NativeExchange& exchange, SandboxRef sandbox, std::
   CO_TRY(const auto stream,
          co_await contexts_.follow(std::move(sandbox), std::move(id),
                                    static_cast<std::uint64_t>(from.value_or(0))));
-  CO_TRY_DO(co_await exchange.start(200, {{"Content-Type", "application/x-ndjson"},
-                                          {"Cache-Control", "no-store"}},
-                                    std::nullopt));
+  CO_TRY_DO(co_await exchange.start(
+      200, {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
+      std::nullopt));
   for (;;) {
     Result<control::ProcessStream::Event> event;
     if (stream->ready()) {

@@ -55,8 +55,8 @@ Result<Fields> Fields::of(const Json& value, std::string where,
       for (const auto candidate : allowed) {
         known += concat(known.empty() ? "" : ", ", candidate);
       }
-      return fail(Code::kInvalidArgument, concat("unknown field \"", fields.path(name),
-                                                 "\"; allowed here: ", known));
+      return fail(Code::kInvalidArgument,
+                  concat("unknown field \"", fields.path(name), "\"; allowed here: ", known));
     }
   }
   return fields;
@@ -79,9 +79,9 @@ std::string Fields::path(std::string_view name) const {
 }
 
 std::unexpected<Error> Fields::wrong(std::string_view name, std::string_view must_be) const {
-  return fail(Code::kInvalidArgument, concat("field \"", path(name), "\" is ",
-                                             type_name(*value_->find(name)), ", it must be ",
-                                             must_be));
+  return fail(Code::kInvalidArgument,
+              concat("field \"", path(name), "\" is ", type_name(*value_->find(name)),
+                     ", it must be ", must_be));
 }
 
 Result<std::optional<std::string>> Fields::string(std::string_view name) const {
@@ -142,8 +142,9 @@ Result<std::vector<std::string>> Fields::strings(std::string_view name) const {
   }
   for (const auto& element : *member->as_array()) {
     if (element.as_string() == nullptr) {
-      return fail(Code::kInvalidArgument, concat("field \"", path(name), "\" has ",
-                                                 type_name(element), " in it; all must be strings"));
+      return fail(Code::kInvalidArgument,
+                  concat("field \"", path(name), "\" has ", type_name(element),
+                         " in it; all must be strings"));
     }
     values.push_back(*element.as_string());
   }
@@ -188,9 +189,9 @@ Result<std::optional<std::int64_t>> query_integer(std::string_view query, std::s
   }
   const auto value = parse_i64(*text);
   if (!value || *value < least || *value > most) {
-    return fail(Code::kInvalidArgument, concat("query parameter \"", name, "\" is \"",
-                                               to_valid_utf8(*text), "\", it must be from ", least,
-                                               " to ", most));
+    return fail(Code::kInvalidArgument,
+                concat("query parameter \"", name, "\" is \"", to_valid_utf8(*text),
+                       "\", it must be from ", least, " to ", most));
   }
   return *value;
 }

@@ -21,8 +21,7 @@ using control::SandboxRef;
 constexpr std::size_t kUploadPieceBytes = 128 * 1024;
 
 std::string absolute_path(std::string_view path) {
-  return path.starts_with('/') ? std::string{path}
-                               : concat(control::kDefaultDirectory, "/", path);
+  return path.starts_with('/') ? std::string{path} : concat(control::kDefaultDirectory, "/", path);
 }
 
 struct Target {
@@ -108,7 +107,8 @@ Task<> send_exactly(NativeExchange& exchange, FileReader& reader, std::uint64_t 
     if (bytes.empty()) {
       co_return fail(Code::kDataLoss, "the file became shorter while it was read");
     }
-    bytes = bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), length)));
+    bytes =
+        bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), length)));
     CO_TRY_DO(co_await exchange.write(bytes));
     length -= bytes.size();
   }
@@ -167,8 +167,8 @@ Task<> send_range(NativeExchange& exchange, const control::GuestClient& client, 
   // The size is only known once the file is open, and a range from the end needs it.
   std::uint64_t size = 0;
   {
-    CO_TRY(const auto probe, co_await client.read_file(
-                                 {.path = target.path, .user = target.user, .length = 0}));
+    CO_TRY(const auto probe,
+           co_await client.read_file({.path = target.path, .user = target.user, .length = 0}));
     size = probe->info().size;
   }
   auto slice = resolve_range(range, size);
@@ -182,8 +182,8 @@ Task<> send_range(NativeExchange& exchange, const control::GuestClient& client, 
                                                        .offset = slice->offset,
                                                        .length = slice->length}));
   http::Headers headers = raw_headers();
-  headers.set("Content-Range", concat("bytes ", slice->offset, "-",
-                                      slice->offset + slice->length - 1, "/", size));
+  headers.set("Content-Range",
+              concat("bytes ", slice->offset, "-", slice->offset + slice->length - 1, "/", size));
   CO_TRY_DO(co_await exchange.start(206, std::move(headers), slice->length));
   co_return co_await send_exactly(exchange, *reader, slice->length);
 }
@@ -220,8 +220,8 @@ Task<> FileRoutes::read(NativeExchange& exchange, SandboxRef sandbox) {
   if (const auto range = parse_byte_range(headers.get("Range")); range && !as_json) {
     co_return co_await send_range(exchange, client, std::move(target), *range);
   }
-  CO_TRY(const auto reader, co_await client.read_file({.path = std::move(target.path),
-                                                       .user = std::move(target.user)}));
+  CO_TRY(const auto reader, co_await client.read_file(
+                                {.path = std::move(target.path), .user = std::move(target.user)}));
   if (as_json) {
     co_return co_await send_base64(exchange, *reader);
   }
@@ -240,8 +240,8 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
                                               .make_parents = recursive}));
     co_return co_await respond_flag(exchange, 201, "created");
   }
-  CO_TRY(const auto writer, co_await client.write_file({.path = std::move(target.path),
-                                                        .user = std::move(target.user)}));
+  CO_TRY(const auto writer, co_await client.write_file(
+                                {.path = std::move(target.path), .user = std::move(target.user)}));
   std::string buffer(kUploadPieceBytes, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
@@ -258,16 +258,16 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
 Task<> FileRoutes::remove(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(auto target, parse_target(exchange.request().query));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.remove({.path = std::move(target.path),
-                                    .user = std::move(target.user)}));
+  CO_TRY_DO(
+      co_await client.remove({.path = std::move(target.path), .user = std::move(target.user)}));
   co_return co_await respond_flag(exchange, 200, "deleted");
 }
 
 Task<> FileRoutes::stat(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(auto target, parse_target(exchange.request().query));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY(auto info, co_await client.stat({.path = std::move(target.path),
-                                          .user = std::move(target.user)}));
+  CO_TRY(auto info,
+         co_await client.stat({.path = std::move(target.path), .user = std::move(target.user)}));
   info.path = std::move(target.requested);
   co_return co_await exchange.respond(data_response(200, file_json(info)));
 }
@@ -275,8 +275,8 @@ Task<> FileRoutes::stat(NativeExchange& exchange, SandboxRef sandbox) {
 Task<> FileRoutes::list(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(auto target, parse_target(exchange.request().query));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY(const auto files, co_await client.list_directory({.path = std::move(target.path),
-                                                           .user = std::move(target.user)}));
+  CO_TRY(const auto files, co_await client.list_directory(
+                               {.path = std::move(target.path), .user = std::move(target.user)}));
   Json entries = Json::array();
   for (const auto& file : files) {
     entries.push(file_json(file));
@@ -306,9 +306,8 @@ Task<> FileRoutes::change_mode(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto user, fields.string("user"));
   CO_TRY(const auto mode, parse_mode(text));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.change_mode({.path = absolute_path(path),
-                                         .user = user.value_or(control::kDefaultUser),
-                                         .mode = mode}));
+  CO_TRY_DO(co_await client.change_mode(
+      {.path = absolute_path(path), .user = user.value_or(control::kDefaultUser), .mode = mode}));
   co_return co_await respond_flag(exchange, 200, "changed");
 }
 

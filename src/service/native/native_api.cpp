@@ -112,8 +112,7 @@ void NativeApi::record(const NativeExchange& exchange, std::string_view pattern,
                  concat("route=\"", known ? method : "", known ? " " : "", pattern, "\""))
       .observe_seconds(std::chrono::duration<double>(took).count());
   const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
-  if (!result && (exchange.status() >= 500 || exchange.status() == 0 ||
-                  exchange.status() == 200)) {
+  if (!result && (exchange.status() >= 500 || exchange.status() == 0 || exchange.status() == 200)) {
     // Failed on our side, or after the answer had begun: the reason is nowhere else.
     LOG_WARN("request failed", {"request_id", exchange.request_id()}, {"route", pattern},
              {"error", result.error()});

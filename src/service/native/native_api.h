@@ -15,8 +15,8 @@ namespace atl::service::native {
 
 class NativeApi {
  public:
-  NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
-            control::Identity& identity, const WallClock& clock, Metrics& metrics);
+  NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts, control::Identity& identity,
+            const WallClock& clock, Metrics& metrics);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 

@@ -8,7 +8,9 @@ Task<> refuse(std::string_view what) {
 }
 
 // The router only ever sees exchanges that NativeApi made.
-NativeExchange& native(http::Exchange& exchange) { return static_cast<NativeExchange&>(exchange); }
+NativeExchange& native(http::Exchange& exchange) {
+  return static_cast<NativeExchange&>(exchange);
+}
 
 }  // namespace
 

@@ -56,9 +56,9 @@ Result<control::ClaimRequest> parse_claim(const Json& body) {
   TRY(const auto fields, Fields::of(body, "", {"template", "config", "snapshot_id", "mounts"}));
   TRY_DO(fields.refuse_missing_features({"snapshot_id", "mounts"}));
   TRY(request.template_name, fields.required_string("template"));
-  TRY(const auto config, fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl",
-                                                  "auto_resume", "metadata", "network", "webhook",
-                                                  "services"}));
+  TRY(const auto config,
+      fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl", "auto_resume",
+                               "metadata", "network", "webhook", "services"}));
   TRY_DO(config.refuse_missing_features({"network", "webhook", "services"}));
   TRY(request.env, config.string_map("env_vars"));
   TRY(request.labels, config.string_map("metadata"));

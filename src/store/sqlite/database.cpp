@@ -66,9 +66,8 @@ Statement& Statement::bind(std::optional<std::int64_t> value) {
 }
 
 Statement& Statement::bind_blob(std::string_view bytes) {
-  bind_status_ |= sqlite3_bind_blob64(handle_, next_parameter_++,
-                                      bytes.empty() ? "" : bytes.data(), bytes.size(),
-                                      SQLITE_STATIC);
+  bind_status_ |= sqlite3_bind_blob64(handle_, next_parameter_++, bytes.empty() ? "" : bytes.data(),
+                                      bytes.size(), SQLITE_STATIC);
   return *this;
 }
 
@@ -100,7 +99,9 @@ std::string Statement::text() {
   return bytes == nullptr ? std::string{} : std::string(bytes, static_cast<std::size_t>(size));
 }
 
-std::int64_t Statement::integer() { return sqlite3_column_int64(handle_, next_column_++); }
+std::int64_t Statement::integer() {
+  return sqlite3_column_int64(handle_, next_column_++);
+}
 
 std::optional<std::int64_t> Statement::optional_integer() {
   if (sqlite3_column_type(handle_, next_column_) == SQLITE_NULL) {
@@ -116,8 +117,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
     return fail_errno(concat("opening the database ", path));
   }
   sqlite3* handle = nullptr;
-  const int status = sqlite3_open_v2(path.c_str(), &handle,
-                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int status =
+      sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   std::unique_ptr<Database> database{new Database{handle}};
   if (status != SQLITE_OK) {
     return fail(database->last_error(concat("opening the database ", path)));
@@ -155,7 +156,9 @@ Result<> Database::execute(const char* sql) {
   return {};
 }
 
-std::int64_t Database::changed_rows() const { return sqlite3_changes64(handle_); }
+std::int64_t Database::changed_rows() const {
+  return sqlite3_changes64(handle_);
+}
 
 Error Database::last_error(std::string_view what) const {
   const int status = handle_ == nullptr ? SQLITE_NOMEM : sqlite3_errcode(handle_);

@@ -58,8 +58,9 @@ Result<> apply(Database& database, std::size_t version, UnixMillis now) {
 }  // namespace
 
 Result<> migrate(Database& database, UnixMillis now) {
-  TRY_DO(database.execute("CREATE TABLE IF NOT EXISTS migrations ("
-                          "version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"));
+  TRY_DO(
+      database.execute("CREATE TABLE IF NOT EXISTS migrations ("
+                       "version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"));
   TRY(const auto current, schema_version(database));
   if (current > static_cast<std::int64_t>(kMigrations.size())) {
     return fail(Code::kFailedPrecondition,

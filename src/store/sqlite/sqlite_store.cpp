@@ -253,11 +253,11 @@ Result<> SqliteStore::explain_unchanged(const std::string& id, const Expected& e
     return fail(Code::kNotFound, concat("there is no sandbox ", id), "sandbox_not_found");
   }
   const std::string status = statement->text();
-  return fail(Code::kAborted,
-              concat("sandbox ", id, " is ", status, " (generation ", statement->integer(),
-                     "), not ", status_name(expected.status), " (generation ", expected.generation,
-                     ")"),
-              "changed");
+  return fail(
+      Code::kAborted,
+      concat("sandbox ", id, " is ", status, " (generation ", statement->integer(), "), not ",
+             status_name(expected.status), " (generation ", expected.generation, ")"),
+      "changed");
 }
 
 constexpr const char* kFindSandbox =
