@@ -50,6 +50,10 @@ TEST(Journal, KeepsOrderAndStreams) {
   EXPECT_TRUE(journal.read(cursor, 100).bytes.empty());
   append(journal, Stream::kStderr, "!");
   EXPECT_EQ(journal.read(cursor, 100).bytes, "!");
+  append(journal, Stream::kChannel, "c");
+  append(journal, Stream::kPty, "t");
+  EXPECT_EQ(journal.read(cursor, 100).stream, Stream::kChannel);
+  EXPECT_EQ(journal.read(cursor, 100).stream, Stream::kPty);
 }
 
 TEST(Journal, SeekReachesEveryOffset) {
