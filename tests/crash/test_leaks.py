@@ -22,6 +22,7 @@ def server():
 def measure(server):
     """Counts of everything a sandbox is made of. Namespaces and mounts of this server's processes
     only, because other programs of the machine come and go."""
+    server.client.forget_connection()   # a kept-alive connection is a descriptor, too
     daemons = server.daemons()
     tree = [server.process.pid, *kernel.descendants(server.process.pid)]
     counts = {

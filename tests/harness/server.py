@@ -109,6 +109,14 @@ class Server:
         """Names the cgroups and the run directory of this installation."""
         return hashlib.sha256(os.path.realpath(self.data_dir).encode()).hexdigest()[:8]
 
+    def cell_processes(self, sandbox_id):
+        """Host pids in the cgroups of a sandbox; the lowest is its agent's."""
+        found = set()
+        for group in kernel.cgroups_named(f"atoll-{self.instance()}"):
+            for top, _, _ in os.walk(os.path.join(group, f"cell-{sandbox_id}")):
+                found |= {int(pid) for pid in kernel.read(f"{top}/cgroup.procs").split()}
+        return found
+
     def stop(self, signal_number=signal.SIGTERM):
         """Ends the server and fails when anything of it is left."""
         if self.process is None:

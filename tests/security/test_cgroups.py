@@ -3,7 +3,6 @@ import os
 
 from harness import kernel
 from security_values import refused
-from test_processes import cell_processes
 
 
 def test_no_cgroup_file_is_within_reach(attack):
@@ -36,13 +35,13 @@ def test_release_agent_cannot_be_planted(attack):
 
 def test_processes_stay_in_their_cgroup(attack, server):
     """Whatever a process does to detach itself, the host still counts it to the sandbox."""
-    before = cell_processes(server, attack.sandbox.id)
+    before = server.cell_processes(attack.sandbox.id)
     context = attack.sandbox.start(
         "setsid nohup bash -c 'exec -a detached sleep 30' >/dev/null 2>&1 & disown; sleep 30",
         user="root")
     try:
         def detached():
-            found = cell_processes(server, attack.sandbox.id) - before
+            found = server.cell_processes(attack.sandbox.id) - before
             return [pid for pid in found if "detached" in kernel.read(f"/proc/{pid}/cmdline")]
         from harness.server import wait_until
         wait_until(detached, 10, "the detached process shows in the sandbox's cgroup")

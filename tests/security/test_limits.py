@@ -7,7 +7,6 @@ import pytest
 
 from harness import kernel
 from security_values import refused
-from test_processes import cell_processes
 
 MEBIBYTE = 1 << 20
 
@@ -18,7 +17,7 @@ def test_fork_bomb_is_bounded_and_the_sandbox_comes_back(create, neighbour, serv
     deadline = time.monotonic() + 3
     most = 0
     while time.monotonic() < deadline:
-        most = max(most, len(cell_processes(server, sandbox.id)))
+        most = max(most, len(server.cell_processes(sandbox.id)))
         assert neighbour.run(["true"])["exit_code"] == 0
     assert 10 < most <= 8192
     for _ in sandbox.stream(bomb["id"]):
@@ -93,7 +92,7 @@ def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
                           "x = bytearray(b'x') * (64 << 20)\ntime.sleep(5)",
     }
     sandbox = create(memory="192Mi")
-    first = min(cell_processes(server, sandbox.id))
+    first = min(server.cell_processes(sandbox.id))
     available = memory_available()
     done = sandbox.run(["python3", "-c", programs[how]], user="root", timeout_ms=15000)
     assert done["exit_code"] != 0, done
@@ -101,7 +100,7 @@ def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
     assert neighbour.run(["true"])["exit_code"] == 0
     sandbox.run("rm -f /dev/shm/bomb", user="root")
     recovered(sandbox)
-    assert first in cell_processes(server, sandbox.id), "the agent itself was ended"
+    assert first in server.cell_processes(sandbox.id), "the agent itself was ended"
 
 
 def memory_available():

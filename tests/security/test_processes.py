@@ -107,7 +107,7 @@ def test_root_inside_is_nobody_outside(attack, server):
     """Looked at from the host: ids of the agent and of a process that calls itself root."""
     context = attack.sandbox.start(["sleep", "30"], user="root")
     try:
-        found = cell_processes(server, attack.sandbox.id)
+        found = server.cell_processes(attack.sandbox.id)
         assert len(found) >= 2
         for pid in found:
             assert all(uid >= 0x70000000 for uid in kernel.uids(pid)), pid
@@ -121,7 +121,7 @@ def test_root_inside_is_nobody_outside(attack, server):
 def test_two_sandboxes_share_no_user_id(attack, neighbour, server):
     ranges = []
     for sandbox in (attack.sandbox, neighbour):
-        pid = min(cell_processes(server, sandbox.id))
+        pid = min(server.cell_processes(sandbox.id))
         maps = {tuple(line.split()) for name in ("uid_map", "gid_map")
                 for line in kernel.read(f"/proc/{pid}/{name}").splitlines()}
         assert len(maps) == 1, "one range for users and groups alike"
@@ -130,16 +130,6 @@ def test_two_sandboxes_share_no_user_id(attack, neighbour, server):
         ranges.append(range(outside, outside + count))
     first, second = ranges
     assert first.stop <= second.start or second.stop <= first.start
-
-
-def cell_processes(server, sandbox_id):
-    """Host pids in the cgroups of a sandbox."""
-    found = set()
-    for group in kernel.cgroups_named(f"atoll-{server.instance()}"):
-        for top, _, _ in os.walk(group):
-            if sandbox_id in os.path.basename(top):
-                found |= {int(pid) for pid in kernel.read(f"{top}/cgroup.procs").split()}
-    return found
 
 
 CAPABILITIES = {0: "chown", 1: "dac_override", 3: "fowner", 4: "fsetid", 5: "kill", 6: "setgid",
@@ -188,7 +178,7 @@ def test_setuid_root_file_is_nobodys_on_the_host(attack, server):
         os.chown('/tmp/become-root', 0, 0)
         os.chmod('/tmp/become-root', 0o6755)
     """)
-    pid = min(cell_processes(server, attack.sandbox.id))
+    pid = min(server.cell_processes(attack.sandbox.id))
     status = os.stat(f"/proc/{pid}/root/tmp/become-root")
     assert status.st_mode & 0o6000, "the bits must be there for the probe to mean something"
     assert status.st_uid >= 0x70000000 and status.st_gid >= 0x70000000
