@@ -86,6 +86,9 @@ class TreeReceiver {
       case FileType::kSymlink:
         ++done_.symlinks;
         return write_symlink(parent.get(), entry);
+      case FileType::kHardlink:
+        ++done_.files;
+        return write_hardlink(parent.get(), entry);
       default:
         ++done_.files;
         return write_file(parent.get(), entry);
@@ -191,6 +194,21 @@ class TreeReceiver {
     }
     const timespec times[2] = {{.tv_nsec = UTIME_OMIT}, to_timespec(entry.modified_unix_ns)};
     ::utimensat(parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW);  // not every filesystem can
+    return {};
+  }
+
+  // The target is reached like any path of the tree: beneath the root, through no symlink.
+  Result<> write_hardlink(int parent, const TreeEntry& entry) {
+    const std::string name = name_of(entry.path);
+    TRY(const auto target_parent, open_beneath(parent_of(entry.link_target), false));
+    const std::string target = name_of(entry.link_target);
+    if (::linkat(target_parent.get(), target.c_str(), parent, name.c_str(), 0) == 0) {
+      return {};
+    }
+    if (errno != EEXIST || ::unlinkat(parent, name.c_str(), 0) != 0 ||
+        ::linkat(target_parent.get(), target.c_str(), parent, name.c_str(), 0) != 0) {
+      return fail_file("linking", entry.path);
+    }
     return {};
   }
 

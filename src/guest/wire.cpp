@@ -165,14 +165,18 @@ Result<> check_tree_entry(const TreeEntry& entry) {
   TRY_DO(check_mode(entry.mode));
   const bool file = entry.type == FileType::kFile;
   const bool symlink = entry.type == FileType::kSymlink;
-  if (!file && !symlink && entry.type != FileType::kDirectory) {
-    return refuse("a tree has only files, directories and symlinks");
+  const bool hardlink = entry.type == FileType::kHardlink;
+  if (!file && !symlink && !hardlink && entry.type != FileType::kDirectory) {
+    return refuse("a tree has only files, directories and links");
   }
   if (!file && entry.size != 0) {
     return refuse("only a file has a size in a tree");
   }
   if (entry.size > static_cast<std::uint64_t>(INT64_MAX)) {
     return refuse("the size of a file is out of range");
+  }
+  if (hardlink) {
+    return validate_tree_path(entry.link_target);
   }
   if (symlink == entry.link_target.empty() || entry.link_target.size() > kMaxPathBytes ||
       has_nul(entry.link_target)) {

@@ -7,7 +7,6 @@
 // The first frame from the client is the request. The guest answers as the request says, then
 // closes. Any request may be answered by one kError frame instead. Payloads use base/bytes.h.
 //
-// clang-format off
 //   request            answer                                      client may also send
 //   kPing              kPong
 //   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal,
@@ -26,7 +25,6 @@
 //   kReadTree          (kTreeEntry, kData*)*, kEnd
 //   kWriteTree         kTreeDone (after the client's kEnd)         (kTreeEntry, kData*)*, kEnd
 //   kSearch            kMatch*, kEnd (with a SearchEnd)
-// clang-format on
 //
 // Processes. A process has a caller-chosen id. With `keep` it outlives the connection and stays
 // in the guest's table, with its exit status and journal, until kRemoveProcess; without, closing
@@ -209,7 +207,13 @@ struct SignalProcessRequest {
   std::uint32_t signal = 0;  // 1..64, to the process group
 };
 
-enum class FileType : std::uint8_t { kFile = 1, kDirectory = 2, kSymlink = 3, kOther = 4 };
+enum class FileType : std::uint8_t {
+  kFile = 1,
+  kDirectory = 2,
+  kSymlink = 3,
+  kOther = 4,
+  kHardlink = 5,  // only in a tree that is written
+};
 
 struct FileInfo {
   std::string name;
@@ -287,7 +291,7 @@ struct FileEvent {
 // directory itself, a directory before its content; a path that is a file gives one entry with its
 // name. Devices, sockets and FIFOs are left out, and so are kernel filesystems (/proc, /sys) below
 // the path. Writing: the directory is made if missing, existing directories are kept, files and
-// symlinks are replaced, missing parents are made.
+// symlinks are replaced, missing parents are made. A hard link is to something written before it.
 struct TreeEntry {
   std::string path;                 // relative, without ".", ".." and empty components
   FileType type = FileType::kFile;  // not kOther
@@ -297,10 +301,12 @@ struct TreeEntry {
   // Writing: count only when the user is root. UINT32_MAX leaves them to the user.
   std::uint32_t uid = UINT32_MAX;
   std::uint32_t gid = UINT32_MAX;
-  std::string link_target;  // when a symlink; may point anywhere, is never followed
+  // Of a symlink: may point anywhere, is never followed. Of a hard link: the path of a file of this
+  // tree; a symlink in that place is linked, not followed.
+  std::string link_target;
 };
 struct TreeDone {
-  std::uint64_t files = 0;
+  std::uint64_t files = 0;  // with hard links
   std::uint64_t directories = 0;  // as entries, without parents made on the way
   std::uint64_t symlinks = 0;
   std::uint64_t bytes = 0;

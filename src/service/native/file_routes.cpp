@@ -77,6 +77,7 @@ std::string_view type_text(guest::FileType type) {
       return "dir";
     case guest::FileType::kSymlink:
       return "symlink";
+    case guest::FileType::kHardlink:
     case guest::FileType::kOther:
       return "other";
   }
