@@ -252,6 +252,28 @@ TEST_F(AgentTree, NothingEscapes) {
   EXPECT_TRUE(std::filesystem::is_empty(path("outside")));
 }
 
+TEST_F(AgentTree, HardLinksStayInsideAndLoseNothing) {
+  const auto hardlink = [](const std::string& name, const std::string& target) {
+    return Step{{.path = name, .type = FileType::kHardlink, .link_target = target}, ""};
+  };
+  make("t");
+  put(path("outside"), "x");
+  put(path("t/old"), "old");
+  const auto written = write(path("t"), {file("d/f", "content"), hardlink("g", "d/f"),
+                                         hardlink("d/f", "d/f"), hardlink("old", "d/f")});
+  EXPECT_EQ(written.outcome, "done");
+  EXPECT_EQ(written.done.files, 4U);
+  EXPECT_EQ(std::filesystem::hard_link_count(path("t/g")), 3U);
+  EXPECT_EQ(slurp(path("t/old")), "content");
+  EXPECT_EQ(read(path("t")).first.size(), 4U);  // no stage is left
+  EXPECT_EQ(write(path("t"), {hardlink("h", "../outside")}).outcome, "path_escapes");
+  EXPECT_EQ(write(path("t"), {symlink("up", ".."), hardlink("h", "up/outside")}).outcome,
+            "path_escapes");
+  EXPECT_EQ(write(path("t"), {hardlink("h", "none")}).outcome, "file_not_found");
+  EXPECT_EQ(write(path("t"), {hardlink("d", "g")}).outcome, "path_not_file");
+  EXPECT_EQ(std::filesystem::hard_link_count(path("outside")), 1U);
+}
+
 TEST_F(AgentTree, BrokenUploadsAreRefusedAndLeaveNothingHalf) {
   make("t");
   put(path("t/f"), "old");

@@ -202,14 +202,19 @@ class TreeReceiver {
     const std::string name = name_of(entry.path);
     TRY(const auto target_parent, open_beneath(parent_of(entry.link_target), false));
     const std::string target = name_of(entry.link_target);
-    if (::linkat(target_parent.get(), target.c_str(), parent, name.c_str(), 0) == 0) {
-      return {};
-    }
-    if (errno != EEXIST || ::unlinkat(parent, name.c_str(), 0) != 0 ||
-        ::linkat(target_parent.get(), target.c_str(), parent, name.c_str(), 0) != 0) {
+    // Staged like a file: replacing is atomic, and a link to itself loses nothing.
+    TRY(const auto reserved, make_temporary(parent, O_WRONLY));
+    const std::string staged = reserved.name + "l";
+    ::unlinkat(parent, reserved.name.c_str(), 0);
+    if (::linkat(target_parent.get(), target.c_str(), parent, staged.c_str(), 0) != 0) {
       return fail_file("linking", entry.path);
     }
-    return {};
+    Result<> linked;
+    if (::renameat(parent, staged.c_str(), parent, name.c_str()) != 0) {
+      linked = fail_file("linking", entry.path);
+    }
+    ::unlinkat(parent, staged.c_str(), 0);  // rename(2) leaves it when both are the same file
+    return linked;
   }
 
   Result<> write_file(int parent, const TreeEntry& entry) {
