@@ -71,7 +71,12 @@ class Client:
             elif timeout is not None:
                 connection.timeout = timeout
             try:
-                connection.request(method, path, body=body, headers=headers)
+                try:
+                    connection.request(method, path, body=body, headers=headers)
+                except (BrokenPipeError, ConnectionResetError):
+                    if reused:
+                        raise
+                    # The server refused while we were still sending: its answer is waiting.
                 response = connection.getresponse()
                 answer = Answer(response.status, response.headers, response.read())
                 if timeout is not None:

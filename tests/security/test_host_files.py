@@ -308,7 +308,8 @@ def test_file_api_follows_links_inside_only(fresh_attack, world):
                  "/proc/self/root" + world.file, "/proc/self/cwd/../../../.." + world.file):
         answer = sandbox.client.call("GET", sandbox.file_path(path))
         assert world.secret.encode() not in answer.body, path
-        assert answer.status in (400, 403, 404), (path, answer.status)
+        # Once a write below has gone through a link, the sandbox has a file of that name.
+        assert answer.status in (400, 403, 404) or answer.body == b"evil", (path, answer.status)
         written = sandbox.client.call("POST", sandbox.file_path(path), b"evil")
         assert pathlib.Path(world.file).read_text() == world.secret, path
         assert written.status in (200, 400, 403, 404, 409), (path, written.status)

@@ -28,7 +28,7 @@ def test_fork_bomb_is_bounded_and_the_sandbox_comes_back(create, neighbour, serv
 
 def recovered(sandbox):
     """A process can be started again; what the kernel still tears down takes its moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         answer = sandbox.client.call("POST", f"{sandbox.path}/contexts", {
             "type": "cmd", "cmd": {"command": ["true"]}, "wait_until_done": True, "user": "root"})
@@ -88,7 +88,7 @@ def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
         "heap": "x = bytearray(b'x') * (8 << 30)",
         "shared memory": "f = open('/dev/shm/bomb', 'wb')\nwhile True: f.write(b'x' * (1 << 20))",
         "memfd": "import os\nf = os.memfd_create('m')\nwhile True: os.write(f, b'x' * (1 << 20))",
-        "many processes": "import os, time\nfor i in range(12): os.fork()\n"
+        "many processes": "import os, time\nfor i in range(7): os.fork()\n"
                           "x = bytearray(b'x') * (64 << 20)\ntime.sleep(5)",
     }
     sandbox = create(memory="192Mi")
@@ -98,8 +98,8 @@ def test_memory_bomb_is_ended_inside(create, neighbour, server, how):
     assert done["exit_code"] != 0, done
     assert memory_available() > available - 3000 * MEBIBYTE
     assert neighbour.run(["true"])["exit_code"] == 0
-    sandbox.run("rm -f /dev/shm/bomb", user="root")
     recovered(sandbox)
+    sandbox.run("rm -f /dev/shm/bomb", user="root")
     assert first in server.cell_processes(sandbox.id), "the agent itself was ended"
 
 
@@ -130,6 +130,7 @@ def test_disk_bomb_fills_the_own_share_only(create, neighbour, server):
 
 def test_disk_bomb_through_the_file_api_is_refused(create):
     sandbox = create(disk="64Mi")
+    sandbox.client.forget_connection()
     answer = sandbox.client.call("POST", sandbox.file_path("/tmp/big", user="root"),
                                  bytes(160 * MEBIBYTE))
     assert answer.status in (413, 429, 500, 507), answer.body
