@@ -214,3 +214,15 @@ def test_identity_maps_cannot_be_rewritten(attack):
     """)
     assert got["opened"] == []
     assert got["map"][2] == "65536"
+
+
+def test_processes_of_the_neighbour_are_invisible(attack, neighbour):
+    context = neighbour.start(["sleep", "77777"])
+    try:
+        got = attack("""
+            got['commands'] = [read(f'/proc/{name}/cmdline') for name in os.listdir('/proc')
+                               if name.isdigit()]
+        """)
+        assert got["commands"] and not any("77777" in command for command in got["commands"])
+    finally:
+        neighbour.client.call("DELETE", f"{neighbour.path}/contexts/{context['id']}")
