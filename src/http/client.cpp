@@ -6,14 +6,11 @@
 // byte of an answer came, the body is still at hand and the method is safe to repeat.
 #include "http/client.h"
 
-#include <sys/socket.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
 
 #include "base/strings.h"
-#include "http/h1_wire.h"
+#include "http/client_connection.h"
 
 namespace atl::http {
 namespace {
@@ -22,30 +19,14 @@ constexpr std::size_t kUploadBytes = std::size_t{64} * 1024;
 constexpr std::size_t kChunkLineBytes = 8;  // "10000\r\n" at most
 constexpr int kMaxInterimResponses = 16;
 
-struct Connection {
-  explicit Connection(std::unique_ptr<io::FdStream> s)
-      : stream(std::move(s)), wire(*stream, {.role = Role::kResponse}) {}
-
-  // The server sent something or closed: between requests that means the connection is spent,
-  // during an upload that the answer is already here.
-  bool has_news() const {
-    char byte;
-    const ssize_t got = ::recv(stream->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-  }
-
-  std::unique_ptr<io::FdStream> stream;
-  Http1Wire wire;
-};
-
 // Shared by a client and the response under way: the response may outlive the client.
 struct ParkingSlot {
-  std::unique_ptr<Connection> connection;
+  std::unique_ptr<ClientConnection> connection;
 };
 
 class StreamedResponse final : public ClientResponse, private Body {
  public:
-  StreamedResponse(std::shared_ptr<ParkingSlot> slot, std::unique_ptr<Connection> connection,
+  StreamedResponse(std::shared_ptr<ParkingSlot> slot, std::unique_ptr<ClientConnection> connection,
                    bool reusable)
       : slot_(std::move(slot)), connection_(std::move(connection)), reusable_(reusable) {
     Http1Head& head = connection_->wire.parser().head();
@@ -88,43 +69,15 @@ class StreamedResponse final : public ClientResponse, private Body {
   }
 
   std::shared_ptr<ParkingSlot> slot_;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<ClientConnection> connection_;
   bool reusable_;
   int status_ = 0;
   Headers headers_;
   std::optional<std::uint64_t> length_;
 };
 
-bool is_framing_field(std::string_view name) {
-  return equals_ignore_case(name, "host") || equals_ignore_case(name, "content-length") ||
-         equals_ignore_case(name, "transfer-encoding");
-}
-
 bool is_repeatable(std::string_view method) {
   return method != "POST" && method != "PATCH";
-}
-
-// `framing` is a complete header line, or empty.
-Result<std::string> make_head(const Url& url, std::string_view method, std::string_view path,
-                              const Headers& headers, std::string_view framing) {
-  const auto in_line = [](char c) { return c > 0x20 && c < 0x7F; };
-  if (!is_token(method) || !path.starts_with('/') || !std::ranges::all_of(path, in_line)) {
-    return fail(Code::kInvalidArgument, "the method or the path of a request is malformed");
-  }
-  const bool is_v6 = url.host.find(':') != std::string::npos;
-  std::string head = concat(method, " ", url.base_path, path,
-                            " HTTP/1.1\r\nhost: ", is_v6 ? concat("[", url.host, "]") : url.host,
-                            ":", url.port, "\r\n");
-  for (const auto& [name, value] : headers.lines()) {
-    if (!is_token(name) || !is_field_value(value)) {
-      return fail(Code::kInvalidArgument, "a request header has characters that are not allowed");
-    }
-    if (!is_framing_field(name)) {
-      head += concat(name, ": ", value, "\r\n");
-    }
-  }
-  head += concat(framing, "\r\n");
-  return head;
 }
 
 // Reads heads until one is a final answer.
@@ -152,15 +105,16 @@ Task<> read_final_head(Http1Wire& wire, bool bodiless) {
 struct Client::Impl {
   io::Reactor& reactor;
   Url url;
+  const tls::Context* tls = nullptr;
   std::shared_ptr<ParkingSlot> slot = std::make_shared<ParkingSlot>();
 
   struct Taken {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<ClientConnection> connection;
     bool reused = false;
   };
   Task<Taken> take();
   // `sent`: how the request went out; an answer counts even when it did not go out whole.
-  Task<std::unique_ptr<ClientResponse>> receive(std::unique_ptr<Connection>& connection,
+  Task<std::unique_ptr<ClientResponse>> receive(std::unique_ptr<ClientConnection>& connection,
                                                 bool bodiless, Result<bool> sent);
 };
 
@@ -168,11 +122,11 @@ Task<Client::Impl::Taken> Client::Impl::take() {
   if (auto parked = std::move(slot->connection); parked && !parked->has_news()) {
     co_return Taken{std::move(parked), true};
   }
-  CO_TRY(auto stream, co_await io::connect_tcp(reactor, url.host, url.port));
-  co_return Taken{std::make_unique<Connection>(std::move(stream)), false};
+  CO_TRY(auto connection, co_await connect_client(reactor, url, tls));
+  co_return Taken{std::move(connection), false};
 }
 
-Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(std::unique_ptr<Connection>& connection,
+Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(std::unique_ptr<ClientConnection>& connection,
                                                             bool bodiless, Result<bool> sent) {
   const bool unsent = !sent && sent.error().code != Code::kUnavailable;
   if (unsent) {
@@ -194,12 +148,12 @@ Task<bool> send_whole(Http1Wire& wire, const std::string& head, const std::strin
 }
 
 // False when the server answered before the body was out.
-Task<bool> send_fixed(Connection& connection, const std::string& head, std::uint64_t length,
+Task<bool> send_fixed(ClientConnection& connection, const std::string& head, std::uint64_t length,
                       BodySource& source) {
   CO_TRY_DO(co_await connection.wire.write(head));
   std::string buffer(std::min<std::uint64_t>(length, kUploadBytes), '\0');
   while (length > 0) {
-    if (connection.has_news()) {
+    if (connection.answered_early()) {
       co_return false;
     }
     const auto room = std::span{buffer}.first(std::min<std::uint64_t>(length, buffer.size()));
@@ -214,11 +168,11 @@ Task<bool> send_fixed(Connection& connection, const std::string& head, std::uint
 }
 
 // Each chunk is built around its data in place: size line before it, CR LF behind it.
-Task<bool> send_chunked(Connection& connection, const std::string& head, BodySource& source) {
+Task<bool> send_chunked(ClientConnection& connection, const std::string& head, BodySource& source) {
   CO_TRY_DO(co_await connection.wire.write(head));
   std::string buffer(kChunkLineBytes + kUploadBytes + 2, '\0');
   for (;;) {
-    if (connection.has_news()) {
+    if (connection.answered_early()) {
       co_return false;
     }
     const auto room = std::span{buffer}.subspan(kChunkLineBytes, kUploadBytes);
@@ -243,15 +197,15 @@ Task<bool> send_chunked(Connection& connection, const std::string& head, BodySou
 
 }  // namespace
 
-Client::Client(io::Reactor& reactor, Url url)
-    : impl_(std::make_unique<Impl>(Impl{.reactor = reactor, .url = std::move(url)})) {}
+Client::Client(io::Reactor& reactor, Url url, const tls::Context* tls)
+    : impl_(std::make_unique<Impl>(Impl{.reactor = reactor, .url = std::move(url), .tls = tls})) {}
 Client::~Client() = default;
 
 Task<std::unique_ptr<ClientResponse>> Client::send(std::string method, std::string path,
                                                    Headers headers, std::string body) {
   const bool has_length = !body.empty() || method == "POST" || method == "PUT" || method == "PATCH";
   const auto framing = has_length ? concat("content-length: ", body.size(), "\r\n") : std::string{};
-  CO_TRY(const auto head, make_head(impl_->url, method, path, headers, framing));
+  CO_TRY(const auto head, make_request_head(impl_->url, method, path, headers, framing));
   for (bool retried = false;; retried = true) {
     CO_TRY(auto taken, co_await impl_->take());
     auto sent = co_await send_whole(taken.connection->wire, head, body);
@@ -270,7 +224,7 @@ Task<std::unique_ptr<ClientResponse>> Client::send_stream(std::string method, st
                                                           BodySource source) {
   const auto framing = length ? concat("content-length: ", *length, "\r\n")
                               : std::string{"transfer-encoding: chunked\r\n"};
-  CO_TRY(const auto head, make_head(impl_->url, method, path, headers, framing));
+  CO_TRY(const auto head, make_request_head(impl_->url, method, path, headers, framing));
   CO_TRY(auto taken, co_await impl_->take());
   auto sending = length ? send_fixed(*taken.connection, head, *length, source)
                         : send_chunked(*taken.connection, head, source);
@@ -278,46 +232,11 @@ Task<std::unique_ptr<ClientResponse>> Client::send_stream(std::string method, st
   co_return co_await impl_->receive(taken.connection, method == "HEAD", std::move(sent));
 }
 
-Result<Url> parse_url(std::string_view text) {
-  constexpr std::string_view kScheme = "http://";
-  const auto bad = [text](std::string_view why) {
-    return fail(Code::kInvalidArgument,
-                concat("\"", text, "\" ", why, "; use for example http://127.0.0.1:8080"));
-  };
-  if (!text.starts_with(kScheme)) {
-    return bad("does not start with http://");
-  }
-  auto rest = text.substr(kScheme.size());
-  const auto slash = std::min(rest.find('/'), rest.size());
-  auto authority = rest.substr(0, slash);
-  Url url;
-  url.base_path = rest.substr(slash);
-  while (url.base_path.ends_with('/')) {
-    url.base_path.pop_back();
-  }
-  const bool is_v6 = authority.starts_with('[');
-  const auto host_end =
-      is_v6 ? authority.find(']') : std::min(authority.find(':'), authority.size());
-  if (host_end == std::string_view::npos) {
-    return bad("has no end of its address");
-  }
-  url.host = authority.substr(is_v6 ? 1 : 0, host_end - (is_v6 ? 1 : 0));
-  authority.remove_prefix(host_end + (is_v6 ? 1 : 0));
-  const auto is_host_char = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '-' || c == ':' || c == '_';
-  };
-  if (url.host.empty() || !std::ranges::all_of(url.host, is_host_char)) {
-    return bad("has no valid host");
-  }
-  if (!authority.empty()) {
-    const auto port = parse_u64(authority.substr(1));
-    if (!authority.starts_with(':') || !port || *port == 0 || *port > 65535) {
-      return bad("has no valid port");
-    }
-    url.port = static_cast<std::uint16_t>(*port);
-  }
-  return url;
+Task<std::unique_ptr<WebSocket>> Client::connect_websocket(std::string path, Headers headers,
+                                                           WebSocketOptions options) {
+  CO_TRY(auto connection, co_await connect_client(impl_->reactor, impl_->url, impl_->tls));
+  co_return co_await upgrade_to_websocket(std::move(connection), impl_->url, std::move(path),
+                                          std::move(headers), std::move(options));
 }
 
 }  // namespace atl::http

@@ -6,7 +6,12 @@
 #include <string>
 
 #include "http/message.h"
+#include "http/websocket.h"
 #include "io/stream.h"
+
+namespace atl::tls {
+class Context;
+}
 
 namespace atl::http {
 
@@ -14,8 +19,9 @@ struct Url {
   std::string host;
   std::uint16_t port = 80;
   std::string base_path;  // without a trailing slash
+  bool secure = false;    // https
 };
-Result<Url> parse_url(std::string_view text);  // http only
+Result<Url> parse_url(std::string_view text);  // http or https
 
 // Where a request body comes from: fills the buffer, returns 0 at the end.
 using BodySource = std::function<Task<std::size_t>(std::span<char>)>;
@@ -31,7 +37,8 @@ class ClientResponse {
 class Client {
  public:
   // Connects lazily and again when the kept-alive connection has gone.
-  Client(io::Reactor& reactor, Url url);
+  // `tls` is needed for https and outlives the client.
+  Client(io::Reactor& reactor, Url url, const tls::Context* tls = nullptr);
   ~Client();
   // `headers` gets Host and framing added. The response must be read to its end or destroyed
   // (which closes the connection) before the next call. `path` is percent-encoded already.
@@ -42,6 +49,10 @@ class Client {
                                                     Headers headers,
                                                     std::optional<std::uint64_t> length,
                                                     BodySource source);
+  // A WebSocket on a connection of its own. When the server answers anything but 101 the error has
+  // the code of that status and the answer's body as its message.
+  Task<std::unique_ptr<WebSocket>> connect_websocket(std::string path, Headers headers,
+                                                     WebSocketOptions options);
 
  private:
   struct Impl;

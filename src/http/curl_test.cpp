@@ -2,9 +2,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
-
 #include "base/strings.h"
 #include "http/test_server.h"
 #include "io/offload.h"
@@ -34,23 +31,6 @@ Task<> describe(Exchange& exchange) {
   co_return co_await exchange.respond({200, {{"x-test", "yes"}}, line});
 }
 
-Result<std::string> shell(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) {
-    return fail_errno("popen");
-  }
-  std::string all;
-  std::array<char, 4096> buffer;
-  for (std::size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-    all.append(buffer.data(), got);
-  }
-  const int status = ::pclose(pipe);
-  if (status != 0) {
-    return fail(Code::kInternal, concat("status ", status, ": ", all));
-  }
-  return all;
-}
-
 class Curl : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -59,16 +39,13 @@ class Curl : public ::testing::Test {
     }
   }
 
-  static Task<std::string> run_on_pool(io::OffloadPool& pool, std::string command) {
-    co_return co_await pool.run([&command] { return shell(command); });
-  }
   // `{}` in the arguments becomes the server's URL.
   Result<std::string> curl(std::string arguments, std::string before = "") {
     const auto url = concat("http://127.0.0.1:", server_.server().port());
     for (auto at = arguments.find("{}"); at != std::string::npos; at = arguments.find("{}")) {
       arguments.replace(at, 2, url);
     }
-    return server_.run(run_on_pool(
+    return server_.run(run_shell(
         pool_, concat(before, "curl -q -sS --noproxy '*' --max-time 60 ", arguments, " 2>&1")));
   }
 

@@ -143,6 +143,12 @@ Task<bool> Http1Wire::discard_body(std::size_t max_bytes) {
   co_return false;
 }
 
+std::string Http1Wire::take_input() {
+  std::string rest{input()};
+  begin_ = end_ = 0;
+  return rest;
+}
+
 Task<> Http1Wire::write(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
     CO_TRY_DO(co_await take_turns());

@@ -45,6 +45,8 @@ class Http1Wire {
   Task<bool> discard_body(std::size_t max_bytes);
   Task<> write(std::string_view first, std::string_view second = {});
 
+  // Gives away what was read but not consumed: after an upgrade it belongs to another protocol.
+  std::string take_input();
   Http1Parser& parser() { return parser_; }
   bool has_input() const { return begin_ < end_; }
   // Set when the peer broke the rules; the connection must end.

@@ -94,19 +94,6 @@ bool is_origin_form(std::string_view target) {
   });
 }
 
-bool has_connection_token(const Headers& headers, std::string_view token) {
-  for (const auto& [name, value] : headers.lines()) {
-    if (equals_ignore_case(name, "connection")) {
-      for (const auto piece : split(value, ',')) {
-        if (equals_ignore_case(trim(piece), token)) {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
 // The one place that reads Content-Length and Transfer-Encoding.
 std::optional<Refusal> decide_framing(Http1Head& head, Framing without) {
   const auto encodings = head.headers.count("transfer-encoding");
@@ -171,6 +158,19 @@ std::optional<Refusal> check_host(const Http1Head& head) {
 }
 
 }  // namespace
+
+bool list_has_token(const Headers& headers, std::string_view field, std::string_view token) {
+  for (const auto& [name, value] : headers.lines()) {
+    if (equals_ignore_case(name, field)) {
+      for (const auto piece : split(value, ',')) {
+        if (equals_ignore_case(trim(piece), token)) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
 
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_token_char);
@@ -262,7 +262,7 @@ std::optional<Refusal> gate_request(Http1Head& head) {
     }
     head.expects_continue = head.minor_version >= 1 && head.framing.kind != Framing::Kind::kNone;
   }
-  head.keep_alive = head.minor_version >= 1 && !has_connection_token(head.headers, "close");
+  head.keep_alive = head.minor_version >= 1 && !list_has_token(head.headers, "connection", "close");
   return std::nullopt;
 }
 
@@ -279,7 +279,7 @@ std::optional<Refusal> gate_response(Http1Head& head, bool bodiless) {
   if (bodiless || head.status < 200 || head.status == 204 || head.status == 304) {
     head.framing = {};
   }
-  head.keep_alive = head.minor_version >= 1 && !has_connection_token(head.headers, "close") &&
+  head.keep_alive = head.minor_version >= 1 && !list_has_token(head.headers, "connection", "close") &&
                     head.framing.kind != Framing::Kind::kUntilClose;
   return std::nullopt;
 }

@@ -79,6 +79,8 @@ std::optional<Refusal> gate_response(Http1Head& head, bool bodiless);
 // One trailer line without its CRLF: its syntax, and that it is not a field that belongs in a head.
 std::optional<Refusal> gate_trailer(std::string_view line);
 
+// Whether a comma-separated list field names `token`, compared without case.
+bool list_has_token(const Headers& headers, std::string_view field, std::string_view token);
 bool is_token(std::string_view text);
 bool is_field_value(std::string_view text);  // no control bytes but tabs
 

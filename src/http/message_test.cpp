@@ -70,8 +70,12 @@ TEST(Url, Parses) {
   ASSERT_TRUE(v6);
   EXPECT_EQ("::1", v6->host);
   EXPECT_EQ(81, v6->port);
+  const auto secure = parse_url("https://x");
+  ASSERT_TRUE(secure);
+  EXPECT_TRUE(secure->secure);
+  EXPECT_EQ(443, secure->port);
   for (const auto* bad :
-       {"", "x", "https://x", "http://", "http://:80", "http://x:", "http://x:0", "http://x:65536",
+       {"", "x", "ftp://x", "https://", "http://", "http://:80", "http://x:", "http://x:0", "http://x:65536",
         "http://a@b", "http://[::1", "http://[::1]x", "http://x y", "http://x:8a"}) {
     EXPECT_FALSE(parse_url(bad)) << bad;
   }

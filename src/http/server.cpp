@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "http/server_connection.h"
+#include "http/server_tls.h"
 
 namespace atl::http {
 
@@ -17,8 +18,9 @@ constexpr unsigned kAcceptsPerTurn = 64;
 }  // namespace
 
 struct Server::Impl {
-  Impl(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits, Metrics& metrics)
-      : core(reactor, std::move(handler), limits, metrics),
+  Impl(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits, Metrics& metrics,
+       ServerOptions options)
+      : core(reactor, std::move(handler), limits, metrics, options),
         listener(std::make_unique<io::Listener>(reactor, std::move(listening))),
         port(listener->port()) {
     core.metrics.connections_max.set(static_cast<std::int64_t>(limits.connections));
@@ -27,6 +29,8 @@ struct Server::Impl {
   Task<> run();
   Task<> accept_connections(Scope& scope);
   Task<> serve(std::unique_ptr<io::FdStream> stream);
+  // Null when the client did not complete the TLS handshake.
+  Task<std::unique_ptr<io::Stream>> open(std::unique_ptr<io::FdStream> stream);
   void drain();
 
   ServerCore core;
@@ -35,6 +39,7 @@ struct Server::Impl {
   CancelState* accepting = nullptr;
   Event slot_free;
   std::unordered_set<ServerConnection*> connections;
+  std::unordered_set<CancelState*> handshakes;
 };
 
 Task<> Server::Impl::run() {
@@ -84,18 +89,43 @@ Task<> Server::Impl::accept_connections(Scope& scope) {
 }
 
 Task<> Server::Impl::serve(std::unique_ptr<io::FdStream> stream) {
-  ServerConnection connection{core, std::move(stream)};
-  connections.insert(&connection);
   core.metrics.connections.add();
   core.metrics.connections_open.add(1);
-  const auto served = co_await connection.serve();
-  if (!served) {
-    LOG_DEBUG("connection ended", {"error", served.error()});
+  const int fd = stream->fd();
+  auto opened = co_await open(std::move(stream));
+  if (opened && *opened) {
+    ServerConnection connection{core, *std::move(opened), fd};
+    connections.insert(&connection);
+    const auto served = co_await connection.serve();
+    if (!served) {
+      LOG_DEBUG("connection ended", {"error", served.error()});
+    }
+    connections.erase(&connection);
   }
   core.metrics.connections_open.add(-1);
-  connections.erase(&connection);
   slot_free.set();
   co_return ok();
+}
+
+Task<std::unique_ptr<io::Stream>> Server::Impl::open(std::unique_ptr<io::FdStream> stream) {
+  if (core.tls == nullptr) {
+    co_return std::move(stream);
+  }
+  TaskContext& outer = co_await current_context();
+  CancelState cancel{outer.cancel};
+  TaskContext inner{outer.loop, &cancel};
+  handshakes.insert(&cancel);
+  auto secured =
+      co_await with_deadline(core.limits.header_timeout, secure(std::move(stream), *core.tls))
+          .under(inner);
+  handshakes.erase(&cancel);
+  if (!secured) {
+    core.metrics.tls_failures.add();
+    LOG_DEBUG("TLS handshake failed", {"error", secured.error()});
+    co_return nullptr;
+  }
+  core.metrics.tls_handshakes.add();
+  co_return std::move(secured);
 }
 
 void Server::Impl::drain() {
@@ -103,15 +133,18 @@ void Server::Impl::drain() {
   if (accepting != nullptr) {
     accepting->cancel();
   }
-  for (ServerConnection* connection : connections) {
+  for (CancelState* handshake : std::vector(handshakes.begin(), handshakes.end())) {
+    handshake->cancel();
+  }
+  for (ServerConnection* connection : std::vector(connections.begin(), connections.end())) {
     connection->close_if_idle();
   }
 }
 
 Server::Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits,
-               Metrics& metrics)
+               Metrics& metrics, ServerOptions options)
     : impl_(std::make_unique<Impl>(reactor, std::move(listening), std::move(handler), limits,
-                                   metrics)) {}
+                                   metrics, options)) {}
 Server::~Server() = default;
 Task<> Server::run() {
   return impl_->run();

@@ -10,8 +10,13 @@
 
 #include "base/metrics.h"
 #include "http/message.h"
+#include "http/websocket.h"
 #include "io/reactor.h"
 #include "io/stream.h"
+
+namespace atl::tls {
+class Context;
+}
 
 namespace atl::http {
 
@@ -19,12 +24,17 @@ struct ServerLimits {
   std::size_t header_bytes = std::size_t{64} * 1024;
   std::size_t header_count = 128;
   std::size_t connections = 4096;
-  Duration header_timeout = std::chrono::seconds{15};  // first byte to end of the head
+  Duration header_timeout = std::chrono::seconds{15};  // of a head; of a TLS handshake
   Duration idle_timeout = std::chrono::seconds{75};    // between requests
   Duration stall_timeout = std::chrono::seconds{60};   // one read or write of a body
 };
 
-// One request and its answer. Exactly one of respond() or start()/write()*/finish().
+struct ServerOptions {
+  const tls::Context* tls = nullptr;  // outlives the server; without: plain HTTP
+};
+
+// One request and its answer. Exactly one of respond(), start()/write()*/finish() or
+// accept_websocket().
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -39,6 +49,10 @@ class Exchange {
   // Ends when the client has closed its side or sent something out of turn: lets a handler that
   // waits for something else notice that nobody is waiting any more. Cancel it before responding.
   virtual Task<> client_gone() = 0;
+  // Makes the connection a WebSocket, when the request asks for one; else fails with
+  // kInvalidArgument and the request is still to be answered. The socket must not outlive the
+  // exchange. When the handler returns without having closed it, the server does.
+  virtual Task<std::unique_ptr<WebSocket>> accept_websocket(WebSocketOptions options);
   virtual const std::string& peer() const = 0;  // "127.0.0.1:4711"
 };
 
@@ -49,7 +63,7 @@ using Handler = std::function<Task<>(Exchange&)>;
 class Server {
  public:
   Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits,
-         Metrics& metrics);
+         Metrics& metrics, ServerOptions options = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

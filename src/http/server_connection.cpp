@@ -56,15 +56,18 @@ Http1Wire::Options wire_options(ServerCore& core) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(ServerCore& core, std::unique_ptr<io::FdStream> stream)
+ServerConnection::ServerConnection(ServerCore& core, std::unique_ptr<io::Stream> stream, int fd)
     : core_(core),
       stream_(std::move(stream)),
+      fd_(fd),
       wire_(*stream_, wire_options(core)),
-      peer_(peer_name(stream_->fd())) {}
+      peer_(peer_name(fd)) {}
 
 void ServerConnection::close_if_idle() {
   if (idle_ != nullptr) {
     idle_->cancel();
+  } else if (exchange_ != nullptr && exchange_->websocket() != nullptr) {
+    exchange_->websocket()->go_away();
   }
 }
 
@@ -130,10 +133,16 @@ Task<> ServerConnection::refuse(Refusal refusal) {
 
 Task<bool> ServerConnection::serve_request() {
   ServerExchange exchange{core_, wire_, *stream_, peer_};
+  exchange_ = &exchange;
   const auto handled = co_await core_.handler(exchange);
+  exchange_ = nullptr;
   const TaskContext& here = co_await current_context();
   if (here.cancel->cancelled()) {
     co_return fail(Code::kCancelled, "the server stops");
+  }
+  if (exchange.websocket() != nullptr) {
+    CO_TRY_DO(co_await end_websocket(*exchange.websocket(), !handled));
+    co_return false;
   }
   if (!exchange.started()) {
     CO_TRY_DO(co_await answer_failure(exchange, handled));
@@ -156,10 +165,23 @@ Task<bool> ServerConnection::serve_request() {
   co_return false;
 }
 
+Task<> ServerConnection::end_websocket(WebSocketLink& link, bool failed) {
+  core_.metrics.websockets_open.add(-1);
+  if (link.broken) {
+    co_return ok();
+  }
+  if (!link.close_sent) {
+    const std::uint16_t code = link.going_away ? 1001 : failed ? 1011 : 1000;
+    const auto frame = encode_websocket_close(WebSocketRole::kServer, code, {});
+    CO_TRY_DO(co_await with_deadline(kLingerTime, stream_->write(frame)));
+  }
+  co_return co_await linger();
+}
+
 // Closing a socket that still holds input makes the kernel reset it.
 bool ServerConnection::has_unread_bytes() const {
   char byte;
-  return ::recv(stream_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 Task<> ServerConnection::answer_failure(ServerExchange& exchange, const Result<>& handled) {
@@ -197,7 +219,7 @@ Task<> ServerConnection::discard_input() {
 
 void ServerConnection::reset_on_close() {
   const ::linger now{.l_onoff = 1, .l_linger = 0};
-  ::setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
 }  // namespace atl::http

@@ -16,9 +16,10 @@ namespace atl::http {
 
 class ServerConnection {
  public:
-  ServerConnection(ServerCore& core, std::unique_ptr<io::FdStream> stream);
+  // `fd` is the socket under the stream.
+  ServerConnection(ServerCore& core, std::unique_ptr<io::Stream> stream, int fd);
   Task<> serve();
-  // Ends the wait for a next request, if that is what the connection is doing.
+  // The server drains: ends the wait for a next request, or tells a WebSocket.
   void close_if_idle();
 
  private:
@@ -27,6 +28,8 @@ class ServerConnection {
   Task<bool> wait_for_bytes(Duration timeout);
   // True when the connection can carry another request.
   Task<bool> serve_request();
+  // The handler has returned: closes the socket properly when it did not.
+  Task<> end_websocket(WebSocketLink& link, bool failed);
   Task<> answer_failure(ServerExchange& exchange, const Result<>& handled);
   Task<> refuse(Refusal refusal);
   bool has_unread_bytes() const;
@@ -36,10 +39,12 @@ class ServerConnection {
   void reset_on_close();
 
   ServerCore& core_;
-  std::unique_ptr<io::FdStream> stream_;
+  std::unique_ptr<io::Stream> stream_;
+  const int fd_;
   Http1Wire wire_;
   std::string peer_;
   CancelState* idle_ = nullptr;
+  ServerExchange* exchange_ = nullptr;  // under way
 };
 
 }  // namespace atl::http

@@ -17,6 +17,14 @@ struct ServerMetrics {
   Gauge& connections_max;
   Counter& connections;
   Counter& refusals;
+  Gauge& websockets_open;
+  Counter& websockets;
+  Counter& tls_handshakes;
+  Counter& tls_failures;
+  Gauge& http2_streams_open;
+  Counter& http2_connections;
+  Counter& http2_streams;
+  Counter& http2_violations;
   Counter& received_bytes;
   Counter& sent_bytes;
   std::array<Counter*, 4> responses_by_class;  // 2xx to 5xx
@@ -24,8 +32,8 @@ struct ServerMetrics {
 
 class ServerCore {
  public:
-  ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m)
-      : reactor(r), handler(std::move(h)), limits(l), metrics(m) {}
+  ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m, ServerOptions o)
+      : reactor(r), handler(std::move(h)), limits(l), tls(o.tls), metrics(m) {}
 
   // "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", formatted once per second.
   const std::string& date_line();
@@ -33,6 +41,7 @@ class ServerCore {
   io::Reactor& reactor;
   const Handler handler;
   const ServerLimits limits;
+  const tls::Context* const tls;
   ServerMetrics metrics;
   bool draining = false;
 

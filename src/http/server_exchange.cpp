@@ -31,7 +31,7 @@ bool is_framing_field(std::string_view name) {
 
 }  // namespace
 
-ServerExchange::ServerExchange(ServerCore& core, Http1Wire& wire, io::FdStream& stream,
+ServerExchange::ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream,
                                const std::string& peer)
     : core_(core), wire_(wire), stream_(stream), peer_(peer) {
   Http1Head& head = wire.parser().head();
@@ -201,7 +201,31 @@ Task<> ServerExchange::client_gone() {
   if (wire_.has_input()) {
     co_return ok();
   }
-  co_return co_await stream_.readable();
+  co_return co_await stream_.wait_readable();
+}
+
+Task<std::unique_ptr<WebSocket>> Exchange::accept_websocket(WebSocketOptions) {
+  co_return fail(Code::kFailedPrecondition, "this connection cannot carry a WebSocket");
+}
+
+Task<std::unique_ptr<WebSocket>> ServerExchange::accept_websocket(WebSocketOptions options) {
+  if (state_ != State::kOpen) {
+    co_return fail(Code::kInternal, "a response was already started");
+  }
+  CO_TRY(const auto accept, judge_websocket_request(request_, minor_version_));
+  CO_TRY(const auto head, make_websocket_answer(request_, accept, options.protocol));
+  keep_alive_ = false;
+  state_ = State::kStreaming;
+  CO_TRY_DO(co_await send(head));
+  state_ = State::kFinished;
+  core_.metrics.websockets.add();
+  core_.metrics.websockets_open.add(1);
+  websocket_ = std::make_shared<WebSocketLink>();
+  websocket_->going_away = core_.draining;
+  auto stream = std::make_unique<UpgradedStream>(wire_, stream_, &core_.metrics.received_bytes,
+                                                 &core_.metrics.sent_bytes);
+  co_return std::make_unique<WebSocket>(std::move(stream), WebSocketRole::kServer,
+                                        std::move(options), websocket_);
 }
 
 }  // namespace atl::http

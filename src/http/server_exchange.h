@@ -12,6 +12,7 @@
 
 #include "http/h1_wire.h"
 #include "http/server_core.h"
+#include "http/websocket_handshake.h"
 
 namespace atl::http {
 
@@ -21,7 +22,7 @@ inline constexpr std::string_view kClientStalled = "client_stalled";
 class ServerExchange final : public Exchange {
  public:
   // Takes the head out of the wire's parser. Everything passed in outlives the exchange.
-  ServerExchange(ServerCore& core, Http1Wire& wire, io::FdStream& stream, const std::string& peer);
+  ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream, const std::string& peer);
 
   const Request& request() const override { return request_; }
   Body& body() override { return body_; }
@@ -31,9 +32,12 @@ class ServerExchange final : public Exchange {
   Task<> finish() override;
   bool started() const override { return state_ != State::kOpen; }
   Task<> client_gone() override;
+  Task<std::unique_ptr<WebSocket>> accept_websocket(WebSocketOptions options) override;
   const std::string& peer() const override { return peer_; }
 
   bool finished() const { return state_ == State::kFinished; }
+  // Null unless the exchange became a WebSocket.
+  WebSocketLink* websocket() const { return websocket_.get(); }
   bool keep_alive() const { return keep_alive_; }
   // The response ends where the connection ends, so an abort must be a reset to be noticed.
   bool ends_with_connection() const { return coding_ == Coding::kUntilClose; }
@@ -62,7 +66,7 @@ class ServerExchange final : public Exchange {
 
   ServerCore& core_;
   Http1Wire& wire_;
-  io::FdStream& stream_;
+  io::Stream& stream_;
   const std::string& peer_;
   Request request_;
   RequestBody body_{*this};
@@ -73,6 +77,7 @@ class ServerExchange final : public Exchange {
   State state_ = State::kOpen;
   Coding coding_ = Coding::kNothing;
   std::uint64_t remaining_bytes_ = 0;  // of kLength
+  std::shared_ptr<WebSocketLink> websocket_;  // shared with the socket
 };
 
 }  // namespace atl::http

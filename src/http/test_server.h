@@ -4,14 +4,15 @@
 
 #include "http/client.h"
 #include "http/server.h"
+#include "io/offload.h"
 
 namespace atl::http {
 
 class TestServer {
  public:
-  explicit TestServer(Handler handler, ServerLimits limits = {})
+  explicit TestServer(Handler handler, ServerLimits limits = {}, ServerOptions options = {})
       : server_(reactor_, *io::Listener::bind_tcp("127.0.0.1", 0), std::move(handler), limits,
-                metrics_) {}
+                metrics_, options) {}
 
   io::Reactor& reactor() { return reactor_; }
   Metrics& metrics() { return metrics_; }
@@ -52,6 +53,8 @@ Task<std::unique_ptr<io::FdStream>> connect_raw(TestServer& server);
 Task<std::string> read_to_end(io::Stream& stream);
 // Reads until `mark` has been seen.
 Task<std::string> read_until(io::Stream& stream, std::string mark);
+// What a shell command printed; its failure is an error.
+Task<std::string> run_shell(io::OffloadPool& pool, std::string command);
 // Sends bytes on a connection of their own and reads until the server closes it.
 Task<std::string> exchange_raw(TestServer& server, std::string bytes);
 

@@ -1,6 +1,35 @@
 #include "http/test_server.h"
 
+#include <array>
+#include <cstdio>
+
+#include "base/strings.h"
+
 namespace atl::http {
+namespace {
+
+Result<std::string> shell(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "re");
+  if (pipe == nullptr) {
+    return fail_errno("popen");
+  }
+  std::string all;
+  std::array<char, 4096> buffer;
+  for (std::size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    all.append(buffer.data(), got);
+  }
+  const int status = ::pclose(pipe);
+  if (status != 0) {
+    return fail(Code::kInternal, concat("status ", status, ": ", all));
+  }
+  return all;
+}
+
+}  // namespace
+
+Task<std::string> run_shell(io::OffloadPool& pool, std::string command) {
+  co_return co_await pool.run([&command] { return shell(command); });
+}
 
 Task<std::unique_ptr<io::FdStream>> connect_raw(TestServer& server) {
   co_return co_await io::connect_tcp(server.reactor(), "127.0.0.1", server.server().port());

@@ -96,6 +96,10 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 }  // namespace
 
+Task<> Stream::wait_readable() {
+  co_return fail(Code::kInternal, "this stream cannot be watched");
+}
+
 FdStream::FdStream(Reactor& reactor, Fd fd) : fd_(std::move(fd)), watch_(reactor, fd_.get()) {}
 
 Task<std::size_t> FdStream::read(std::span<char> buffer) {
@@ -110,6 +114,15 @@ Task<std::size_t> FdStream::read(std::span<char> buffer) {
       co_return fail_errno("reading from a connection");
     }
   }
+}
+
+Task<> FdStream::wait_readable() {
+  char byte;
+  // The watch reports changes; what is already there must be asked for.
+  if (::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) {
+    co_return ok();
+  }
+  co_return co_await watch_.readable();
 }
 
 Task<> FdStream::write(std::string_view bytes) { return write(bytes, {}); }

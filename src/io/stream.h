@@ -26,6 +26,9 @@ class Stream {
   virtual Task<> write(std::string_view bytes) = 0;
   // Both parts in order, in one system call when possible.
   virtual Task<> write(std::string_view first, std::string_view second) = 0;
+  // Ends when a read would not wait: bytes are there, or the peer has closed. Takes nothing out of
+  // the stream, so it may be cancelled. Not while a read is under way.
+  virtual Task<> wait_readable();
   // Tells the peer that nothing more comes; reading goes on.
   virtual Result<> finish_writing() = 0;
 };
@@ -41,8 +44,7 @@ class FdStream final : public Stream {
   // Writes what fits without waiting, and drops the rest: for farewells nobody waits for.
   void write_now(std::string_view bytes);
   int fd() const { return fd_.get(); }
-  // Resolves when the peer has closed or data has arrived: to notice a client that left.
-  FdWatch::Wait readable() { return watch_.readable(); }
+  Task<> wait_readable() override;
 
  private:
   Fd fd_;

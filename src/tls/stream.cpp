@@ -173,6 +173,25 @@ Task<std::size_t> TlsStream::read(std::span<char> buffer) {
   }
 }
 
+// Readable means a byte of plaintext, or the end. Tickets and key updates of the peer make the
+// stream below readable too, and data may lie here already decrypted.
+Task<> TlsStream::wait_readable() {
+  for (;;) {
+    ::ERR_clear_error();
+    char byte;
+    std::size_t got = 0;
+    const int outcome = ::SSL_peek_ex(impl_->ssl.get(), &byte, 1, &got);
+    if (outcome == 1 || ::SSL_get_error(impl_->ssl.get(), outcome) != SSL_ERROR_WANT_READ) {
+      co_return ok();  // an error shows itself to the read that follows
+    }
+    CO_TRY_DO(co_await impl_->below->wait_readable());
+    CO_TRY(const bool more, co_await fill());
+    if (!more) {
+      co_return ok();
+    }
+  }
+}
+
 Task<> TlsStream::write(std::string_view bytes) {
   while (!bytes.empty()) {
     ::ERR_clear_error();

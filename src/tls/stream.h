@@ -25,6 +25,7 @@ class TlsStream final : public io::Stream {
   Task<std::size_t> read(std::span<char> buffer) override;
   Task<> write(std::string_view bytes) override;
   Task<> write(std::string_view first, std::string_view second) override;
+  Task<> wait_readable() override;
   Result<> finish_writing() override;
 
   const std::string& protocol() const;  // what ALPN chose, empty when nothing
