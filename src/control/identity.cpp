@@ -37,6 +37,8 @@ bool role_may(const RoleRow& row, Permission permission) {
       return row.remove;
     case Permission::kTemplateRead:
       return row.template_read;
+    case Permission::kTemplateWrite:
+      return row.role == "admin";
   }
   return false;
 }

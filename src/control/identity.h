@@ -21,6 +21,7 @@ enum class Permission : std::uint8_t {
   kSandboxWrite,
   kSandboxDelete,
   kTemplateRead,
+  kTemplateWrite,  // create, build, update, delete
 };
 
 struct Principal {

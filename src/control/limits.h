@@ -43,5 +43,29 @@ inline constexpr std::size_t kMaxCaptureBytes = 16U << 20;        // per stream 
 inline constexpr std::size_t kMaxTotalCaptureBytes = 512U << 20;  // of all answers being collected
 inline constexpr std::size_t kMaxBackgroundInputs = 256;
 inline constexpr std::size_t kInputPieceBytes = 64 * 1024;
+// What is remembered for a restart of contexts, all together; the rest restarts without it.
+inline constexpr std::size_t kMaxRememberedBytes = 32U << 20;
+
+// --- interpreters -----------------------------------------------------------------------------
+inline constexpr std::size_t kMaxChannelLineBytes = 16U << 20;
+inline constexpr std::size_t kMaxResultBytes = 64U << 20;  // rich results of one execution
+inline constexpr std::size_t kMaxWaitingExecutions = 64;   // per context
+inline constexpr Duration kInterpreterStartTimeout = std::chrono::seconds{30};
+// Between the interrupt at a deadline and the answer, when the code does not stop.
+inline constexpr Duration kInterruptGrace = std::chrono::seconds{3};
+inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
+
+// --- templates --------------------------------------------------------------------------------
+inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;      // kept per build
+inline constexpr std::size_t kMaxBuildsAtOnce = 4;
+inline constexpr std::size_t kMaxTemplates = 1000;
+inline constexpr std::size_t kMaxCachedLayers = 400;  // made by builds, with those of templates
+inline constexpr Duration kTreeFinishTimeout = std::chrono::minutes{10};
+inline constexpr Duration kCommitTimeout = std::chrono::minutes{10};  // a large layer is synced
+inline constexpr std::uint64_t kMaxRunStepMs = 3600ULL * 1000;
+inline constexpr Duration kFetchTimeout = std::chrono::hours{1};
+inline constexpr std::uint64_t kMaxUploadBytes = 16ULL << 30;  // a context or an image archive
+inline constexpr std::uint64_t kMaxImageBytes = 64ULL << 30;   // unpacked
+inline constexpr std::size_t kMaxBuildArguments = 256;
 
 }  // namespace atl::control

@@ -165,6 +165,19 @@ ListAnswer Sandboxes::list(const ListRequest& request) const {
   return answer;
 }
 
+bool Sandboxes::uses_template(std::string_view name) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& item) { return item.second->row.template_name == name; });
+}
+
+std::set<std::string> Sandboxes::used_layers() const {
+  std::set<std::string> layers;
+  for (const auto& [id, entry] : entries_) {
+    layers.insert(entry->row.layers.begin(), entry->row.layers.end());
+  }
+  return layers;
+}
+
 Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   CO_TRY(auto entry, find(team_id, id));
   if (entry->busy && (entry->restarting || entry->row.status == SandboxStatus::kStarting)) {
@@ -182,7 +195,11 @@ Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
                        : concat("sandbox ", id, " is ", status, " and cannot be used now"),
                    "sandbox_not_running");
   }
-  co_return RunningSandbox{row.id, entry->guest_socket, row.env};
+  const TemplateDefaults& defaults = templates_.defaults(row.template_name);
+  StringMap env = row.env;
+  env.insert(defaults.env.begin(), defaults.env.end());
+  co_return RunningSandbox{row.id, entry->guest_socket, std::move(env), defaults.user,
+                           defaults.cwd};
 }
 
 // --- changing --------------------------------------------------------------------------------
@@ -248,8 +265,15 @@ Task<Sandbox> Sandboxes::claim(ClaimRequest request) {
 }
 
 Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
-  TRY(auto source, templates_.find(request.template_name));
-  TRY(const auto limits, decide_limits(options_.resources, request.resources));
+  TRY(auto source, templates_.find_ready(request.template_name));
+  ResourceRequest resources = request.resources;
+  const ResourceRequest& usual = templates_.defaults(source.name).resources;
+  for (auto member : {&ResourceRequest::memory, &ResourceRequest::cpu, &ResourceRequest::disk}) {
+    if (!(resources.*member)) {
+      resources.*member = usual.*member;
+    }
+  }
+  TRY(const auto limits, decide_limits(options_.resources, resources));
   TRY_DO(validate_env(request.env, "config.env_vars"));
   TRY_DO(validate_ttl(request));
   if (entries_.size() >= options_.max_sandboxes) {
@@ -284,6 +308,9 @@ Task<Sandbox> Sandboxes::claim_now(ClaimRequest request) {
   if (!ready_) {
     co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
                    "not_ready");
+  }
+  if (templates_.absent(request.template_name)) {
+    CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.build_builtin(request.template_name)));
   }
   CO_TRY(const auto entry, make_entry(request));
   entries_.emplace(entry->row.id, entry);

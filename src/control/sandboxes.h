@@ -15,6 +15,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,7 +71,9 @@ struct ListAnswer {
 struct RunningSandbox {
   std::string id;
   std::string guest_socket;
-  StringMap env;
+  StringMap env;     // of template and sandbox
+  std::string user;  // of processes when nobody says otherwise
+  std::string cwd;
 };
 
 // Names and sizes of an environment are in bounds; `field` is named in the message.
@@ -90,8 +93,21 @@ class Sandboxes {
   Task<> run();
 
   // A claim would be accepted.
-  bool ready() const { return ready_ && !templates_.all().empty(); }
+  bool ready() const { return ready_ && templates_.any_ready(); }
   const Templates& templates() const { return templates_; }
+  // For whoever makes templates.
+  Templates& changeable_templates() { return templates_; }
+  bool uses_template(std::string_view name) const;
+  std::set<std::string> used_layers() const;
+  // A cell that is no sandbox and not an orphan either, until released.
+  void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }
+  void release_cell(const std::string& id) { adopted_cells_.erase(id); }
+  // Told about every event of the node that is about a template.
+  void on_template_event(std::function<void(const node::Event&)> handler) {
+    template_event_ = std::move(handler);
+  }
+  // Asks the node which builtin templates it has.
+  Task<> refresh_templates();
 
   Task<Sandbox> claim(ClaimRequest request);
   Task<> remove(std::string team_id, std::string id);
@@ -139,6 +155,8 @@ class Sandboxes {
   const WallClock& clock_;
   const SandboxesOptions options_;
   Templates templates_;
+  std::set<std::string> adopted_cells_;
+  std::function<void(const node::Event&)> template_event_;
   bool ready_ = false;
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::set<std::pair<UnixMillis, std::string>> deadlines_;

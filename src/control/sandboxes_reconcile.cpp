@@ -30,9 +30,13 @@ struct Sandboxes::Report {
   std::size_t orphans = 0;
 };
 
-Task<> Sandboxes::reconcile() {
+Task<> Sandboxes::refresh_templates() {
   CO_TRY(auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
-  CO_TRY_DO(co_await templates_.refresh(store_, std::move(hello.templates), clock_.now()));
+  co_return co_await templates_.refresh(store_, std::move(hello.templates), clock_.now());
+}
+
+Task<> Sandboxes::reconcile() {
+  CO_TRY_DO(co_await refresh_templates());
   // Every entry is held before the cells are listed, so no operation runs between the two.
   std::vector<EntryPointer> entries;
   for (const auto& [id, entry] : entries_) {
@@ -49,7 +53,7 @@ Task<> Sandboxes::reconcile() {
   for (const auto& cell : cells) {
     cells_by_id.emplace(cell.id, &cell);
     // A claim made meanwhile has its entry before it has its cell.
-    if (!entries_.contains(cell.id)) {
+    if (!entries_.contains(cell.id) && !adopted_cells_.contains(cell.id)) {
       orphans.push_back(cell.id);
     }
   }

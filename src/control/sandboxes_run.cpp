@@ -69,6 +69,14 @@ Task<> Sandboxes::read_node_events(Scope& scope, Event& lost) {
     }
     if (event->kind == node::Event::Kind::kCellDied) {
       scope.spawn("restart", on_cell_died(event->id));
+      continue;
+    }
+    if (event->kind == node::Event::Kind::kTemplateReady) {
+      CO_TRY_DO(co_await refresh_templates());
+    }
+    templates_.note_builtin(*event);
+    if (template_event_) {
+      template_event_(*event);
     }
   }
 }

@@ -35,6 +35,9 @@ class FaultyStore final : public store::Store {
     return inner_.put_template(value);
   }
   Result<std::vector<store::Template>> list_templates() override { return inner_.list_templates(); }
+  Result<> remove_template(const std::string& name) override {
+    return inner_.remove_template(name);
+  }
   Result<> insert_sandbox(const Sandbox& sandbox, const store::Event& event) override {
     return judge([&] { return inner_.insert_sandbox(sandbox, event); });
   }

@@ -2,60 +2,187 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/strings.h"
+#include "control/template_spec.h"
 
 namespace atl::control {
 namespace {
 
-std::string_view alias_of(std::string_view name) {
-  return name == "default" ? "base" : "";
+constexpr std::size_t kMaxNameBytes = 63;
+
+std::string_view alias_of(std::string_view name) { return name == "default" ? "base" : ""; }
+
+TemplateDefaults platform_defaults() {
+  return {.user = std::string{kPlatformUser}, .cwd = std::string{kPlatformDirectory}};
 }
 
 }  // namespace
 
-Task<> Templates::refresh(StoreAccess store, std::vector<node::TemplateInfo> infos,
-                          UnixMillis now) {
-  std::vector<Template> fresh;
-  std::vector<Template> changed;
-  for (auto& info : infos) {
-    Template value{.name = std::move(info.name), .layers = std::move(info.layers)};
-    value.alias = alias_of(value.name);
-    const auto known = std::find_if(templates_.begin(), templates_.end(), [&](const Template& t) {
-      return t.name == value.name && t.layers == value.layers;
-    });
-    if (known != templates_.end()) {
-      value = *known;
-    } else {
-      value.updated_at = now;
-      changed.push_back(value);
+Result<> check_template_name(std::string_view name) {
+  const auto small = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const bool good = !name.empty() && name.size() <= kMaxNameBytes && small(name.front()) &&
+                    std::ranges::all_of(name, [&](char c) {
+                      return small(c) || c == '.' || c == '_' || c == '-';
+                    });
+  if (!good) {
+    return fail(Code::kInvalidArgument,
+                concat("\"", to_valid_utf8(name), "\" is no template id; use 1 to ", kMaxNameBytes,
+                       " of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"));
+  }
+  return {};
+}
+
+void Templates::keep(Template value) {
+  TemplateDefaults defaults = value.builtin ? platform_defaults() : template_defaults(value);
+  std::string name = value.name;
+  entries_.insert_or_assign(std::move(name), Entry{std::move(value), std::move(defaults)});
+}
+
+Task<> Templates::load(StoreAccess store, UnixMillis now) {
+  CO_TRY(auto rows, co_await store.run([](store::Store& s) { return s.list_templates(); }));
+  for (Template& row : rows) {
+    if (row.builtin) {
+      continue;  // the node knows them
     }
-    fresh.push_back(std::move(value));
+    if (row.state == TemplateState::kCreating) {
+      row.state = TemplateState::kFailed;
+      row.failure = "the server stopped while it was being made; make it again";
+      row.updated_at = now;
+      CO_TRY_DO(co_await store.run([&row](store::Store& s) { return s.put_template(row); }));
+      LOG_WARN("a template was not finished", {"template", row.name});
+    }
+    keep(std::move(row));
   }
-  if (!changed.empty()) {
-    CO_TRY_DO(co_await store.run([&changed](store::Store& rows) -> Result<> {
-      for (const auto& value : changed) {
-        TRY_DO(rows.put_template(value));
-      }
-      return {};
-    }));
-  }
-  templates_ = std::move(fresh);
+  loaded_ = true;
   co_return ok();
 }
 
-Result<Template> Templates::find(std::string_view name) const {
-  std::string known;
-  for (const auto& value : templates_) {
-    if (value.name == name || (!value.alias.empty() && value.alias == name)) {
-      return value;
+Task<> Templates::refresh(StoreAccess store, std::vector<node::TemplateInfo> infos,
+                          UnixMillis now) {
+  if (!loaded_) {
+    CO_TRY_DO(co_await load(store, now));
+  }
+  using State = node::TemplateInfo::State;
+  absent_.clear();
+  for (auto& info : infos) {
+    const Entry* known = entry(info.name);
+    Template value{.name = info.name, .layers = std::move(info.layers), .created_at = now};
+    value.alias = alias_of(value.name);
+    if (info.state != State::kReady) {
+      value.state = TemplateState::kCreating;
+      value.failure = "it is made at its first use, which takes some minutes once";
+      if (info.state == State::kAbsent) {
+        absent_.insert(value.name);
+      }
     }
+    if (known != nullptr && known->row.builtin && known->row.layers == value.layers &&
+        known->row.state == value.state) {
+      continue;
+    }
+    value.updated_at = now;
+    if (value.state == TemplateState::kReady) {
+      CO_TRY_DO(co_await store.run([&value](store::Store& s) { return s.put_template(value); }));
+    }
+    keep(std::move(value));
+  }
+  co_return ok();
+}
+
+void Templates::note_builtin(const node::Event& event) {
+  const auto found = entries_.find(event.id);
+  if (found == entries_.end() || !found->second.row.builtin) {
+    return;
+  }
+  using Kind = node::Event::Kind;
+  if (event.kind == Kind::kTemplateProgress) {
+    absent_.erase(event.id);
+    found->second.row.failure = event.text;
+  } else if (event.kind == Kind::kTemplateFailed) {
+    absent_.insert(event.id);
+    found->second.row.failure = event.text;
+  }
+}
+
+const Templates::Entry* Templates::entry(std::string_view name) const {
+  if (const auto found = entries_.find(name); found != entries_.end()) {
+    return &found->second;
+  }
+  for (const auto& [key, candidate] : entries_) {
+    if (!candidate.row.alias.empty() && candidate.row.alias == name) {
+      return &candidate;
+    }
+  }
+  return nullptr;
+}
+
+Result<Template> Templates::find(std::string_view name) const {
+  if (const Entry* found = entry(name); found != nullptr) {
+    return found->row;
+  }
+  std::string known;
+  for (const auto& [key, value] : entries_) {
     known += known.empty() ? "" : ", ";
-    known += value.name;
+    known += key;
   }
   return fail(Code::kNotFound,
               concat("there is no template \"", to_valid_utf8(name),
                      "\"; there is: ", known.empty() ? "none" : known),
               "template_not_found");
+}
+
+Result<Template> Templates::find_ready(std::string_view name) const {
+  TRY(Template value, find(name));
+  if (value.state == TemplateState::kReady) {
+    return value;
+  }
+  if (value.state == TemplateState::kFailed) {
+    return fail(Code::kFailedPrecondition,
+                concat("template ", value.name, " could not be made: ", value.failure),
+                "template_failed");
+  }
+  return fail(Code::kFailedPrecondition,
+              concat("template ", value.name, " is not ready yet", value.failure.empty() ? "" : ": ",
+                     value.failure),
+              "template_not_ready");
+}
+
+bool Templates::absent(std::string_view name) const { return absent_.contains(name); }
+
+const TemplateDefaults& Templates::defaults(std::string_view name) const {
+  static const TemplateDefaults kPlatform = platform_defaults();
+  const Entry* found = entry(name);
+  return found == nullptr ? kPlatform : found->defaults;
+}
+
+std::vector<Template> Templates::all() const {
+  std::vector<Template> values;
+  for (const bool builtin : {true, false}) {
+    for (const auto& [name, value] : entries_) {
+      if (value.row.builtin == builtin) {
+        values.push_back(value.row);
+      }
+    }
+  }
+  return values;
+}
+
+bool Templates::any_ready() const {
+  return std::ranges::any_of(entries_, [](const auto& item) {
+    return item.second.row.state == TemplateState::kReady;
+  });
+}
+
+Task<> Templates::put(StoreAccess store, Template value) {
+  CO_TRY_DO(co_await store.run([&value](store::Store& s) { return s.put_template(value); }));
+  keep(std::move(value));
+  co_return ok();
+}
+
+Task<> Templates::remove(StoreAccess store, std::string name) {
+  CO_TRY_DO(co_await store.run([&name](store::Store& s) { return s.remove_template(name); }));
+  entries_.erase(name);
+  co_return ok();
 }
 
 }  // namespace atl::control

@@ -1,27 +1,73 @@
-// The templates a sandbox can be made from: what the node has, with the names people use.
+// The templates a sandbox can be made from: the node's builtin ones, and those that people made.
+//
+// All are held in memory and written through to the store. A builtin that the node has not made yet
+// is listed too (`absent`); it is made at its first use. What a template means for its sandboxes
+// (environment, user, directory, resources) is computed once, when it changes. Loop thread only.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "control/resources.h"
 #include "control/store_access.h"
 #include "node/protocol.h"
 
 namespace atl::control {
 
 using Template = store::Template;
+using TemplateState = store::TemplateState;
+
+// What processes of its sandboxes get when nobody says otherwise.
+struct TemplateDefaults {
+  store::StringMap env;
+  std::string user;
+  std::string cwd;
+  ResourceRequest resources;
+};
 
 class Templates {
  public:
-  // Takes over what the node has now, and remembers it in the store where it changed.
+  // Takes over what the node has now, and remembers it in the store where it changed. The first
+  // time it also reads what people made; one that was being made then has failed.
   Task<> refresh(StoreAccess store, std::vector<node::TemplateInfo> infos, UnixMillis now);
+
   // By name or alias; kNotFound names the ones there are.
   Result<Template> find(std::string_view name) const;
-  const std::vector<Template>& all() const { return templates_; }
+  // The same, but only if sandboxes can be made of it; else kFailedPrecondition with reason
+  // template_not_ready or template_failed.
+  Result<Template> find_ready(std::string_view name) const;
+  // A builtin that the node has and does not make at the moment.
+  bool absent(std::string_view name) const;
+  // Of an unknown template: those of the platform.
+  const TemplateDefaults& defaults(std::string_view name) const;
+  // The ones that can be used, builtin first.
+  std::vector<Template> all() const;
+  bool any_ready() const;
+
+  // Inserts or replaces, in the store first.
+  Task<> put(StoreAccess store, Template value);
+  Task<> remove(StoreAccess store, std::string name);
+  // A builtin's state as an event told it.
+  void note_builtin(const node::Event& event);
 
  private:
-  std::vector<Template> templates_;
+  struct Entry {
+    Template row;
+    TemplateDefaults defaults;
+  };
+  Task<> load(StoreAccess store, UnixMillis now);
+  const Entry* entry(std::string_view name) const;
+  void keep(Template value);
+
+  bool loaded_ = false;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::set<std::string, std::less<>> absent_;
 };
+
+// [a-z0-9][a-z0-9._-]{0,62}: lower-cased by the caller.
+Result<> check_template_name(std::string_view name);
 
 }  // namespace atl::control

@@ -110,7 +110,7 @@ class NodeClient final : public Node {
     co_return ok();
   }
   Task<> commit_layer(CommitRequest request) override {
-    CO_TRY_DO(co_await call(encode(request)));
+    CO_TRY_DO(co_await call(encode(request), kCommitTimeout));
     co_return ok();
   }
   Task<> remove_layer(std::string layer) override {
@@ -150,8 +150,8 @@ class NodeClient final : public Node {
     std::unique_ptr<Connection> connection_;
   };
 
-  Task<std::string> call(std::string request) {
-    return with_deadline(kCallTimeout, exchange(std::move(request)));
+  Task<std::string> call(std::string request, Duration timeout = kCallTimeout) {
+    return with_deadline(timeout, exchange(std::move(request)));
   }
   Task<std::string> exchange(std::string request);
   Task<Lease> lease();

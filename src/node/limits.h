@@ -14,6 +14,7 @@ inline constexpr std::size_t kMaxWaitingCalls = 4096;
 inline constexpr int kListenBacklog = 64;
 // Longer than the runtime's own deadline for a create, so that its better message arrives.
 inline constexpr std::chrono::seconds kCallTimeout{60};
+inline constexpr std::chrono::minutes kCommitTimeout{10};  // a large layer is written to disk
 // Events that a watcher has not read yet; one that is slower than this is cut off.
 inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 

@@ -109,13 +109,22 @@ struct ApiKey {
   bool operator==(const ApiKey&) const = default;
 };
 
+enum class TemplateState : std::uint8_t { kCreating, kReady, kFailed };
+std::string_view template_state_name(TemplateState state);  // "ready"
+std::optional<TemplateState> parse_template_state(std::string_view name);
+
 struct Template {
   std::string name;
-  std::string alias;  // empty: none
-  std::vector<std::string> layers;
-  std::string spec = "{}";  // JSON
+  std::string alias;                // empty: none
+  std::vector<std::string> layers;  // topmost first
+  std::string spec = "{}";          // JSON, as the client gave it
   bool builtin = true;
   UnixMillis updated_at = 0;
+  std::string team_id = kDefaultTeam;
+  TemplateState state = TemplateState::kReady;
+  std::string failure;         // why the state is kFailed
+  std::string config = "{}";  // JSON: what the image says about its processes
+  UnixMillis created_at = 0;
   bool operator==(const Template&) const = default;
 };
 
@@ -135,6 +144,7 @@ class Store {
 
   virtual Result<> put_template(const Template& value) = 0;  // inserts or replaces by name
   virtual Result<std::vector<Template>> list_templates() = 0;
+  virtual Result<> remove_template(const std::string& name) = 0;  // idempotent, durable
 
   // kAlreadyExists when the id is taken.
   virtual Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) = 0;

@@ -1,4 +1,4 @@
-// The names of sandbox states, as stored and as the API shows them.
+// The names of the states of sandboxes and templates, as stored and as the API shows them.
 #include <array>
 
 #include "store/room.h"
@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames{"starting", "running", "paused", "terminating",
                                                  "failed"};
+constexpr std::array<std::string_view, 3> kTemplateNames{"creating", "ready", "failed"};
 
 }  // namespace
 
@@ -19,6 +20,19 @@ std::optional<SandboxStatus> parse_status(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) {
       return static_cast<SandboxStatus>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view template_state_name(TemplateState state) {
+  return kTemplateNames[static_cast<std::size_t>(state)];
+}
+
+std::optional<TemplateState> parse_template_state(std::string_view name) {
+  for (std::size_t i = 0; i < kTemplateNames.size(); ++i) {
+    if (kTemplateNames[i] == name) {
+      return static_cast<TemplateState>(i);
     }
   }
   return std::nullopt;

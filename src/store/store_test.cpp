@@ -183,6 +183,17 @@ TEST_F(StoreTest, TemplatesAreReplacedByName) {
   ASSERT_TRUE(store_->put_template(value));
   ASSERT_EQ(store_->list_templates()->size(), 1U);
   EXPECT_EQ(store_->list_templates()->front(), value);
+  value.builtin = false;
+  value.team_id = "team";
+  value.state = TemplateState::kFailed;
+  value.failure = "why";
+  value.config = R"({"user":"u"})";
+  value.created_at = 7;
+  ASSERT_TRUE(store_->put_template(value));
+  EXPECT_EQ(store_->list_templates()->front(), value);
+  ASSERT_TRUE(store_->remove_template("default"));
+  ASSERT_TRUE(store_->remove_template("default"));
+  EXPECT_TRUE(store_->list_templates()->empty());
 }
 
 TEST_F(StoreTest, ConcurrentCompareAndSetHasOneWinner) {

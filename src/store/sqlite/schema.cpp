@@ -36,7 +36,16 @@ CREATE TABLE outbox (
 ) STRICT;
 )";
 
-constexpr std::array<const char*, 1> kMigrations{kFirst};
+// Templates that people make, beside the builtin ones.
+constexpr const char* kSecond = R"(
+ALTER TABLE templates ADD COLUMN team_id TEXT NOT NULL DEFAULT 'default';
+ALTER TABLE templates ADD COLUMN state TEXT NOT NULL DEFAULT 'ready';
+ALTER TABLE templates ADD COLUMN failure TEXT NOT NULL DEFAULT '';
+ALTER TABLE templates ADD COLUMN config TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE templates ADD COLUMN created_at INTEGER NOT NULL DEFAULT 0;
+)";
+
+constexpr std::array<const char*, 2> kMigrations{kFirst, kSecond};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

@@ -54,6 +54,7 @@ class SqliteStore final : public Store {
   Result<> touch_api_key(const std::string& id, UnixMillis used_at) override;
   Result<> put_template(const Template& value) override;
   Result<std::vector<Template>> list_templates() override;
+  Result<> remove_template(const std::string& name) override;
   Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) override;
   Result<> change_sandbox(const std::string& id, const Expected& expected,
                           const Transition& transition, const Event& event,
@@ -148,16 +149,33 @@ Result<> SqliteStore::touch_api_key(const std::string& id, UnixMillis used_at) {
 Result<> SqliteStore::put_template(const Template& value) {
   const std::lock_guard lock{mutex_};
   const std::string layers = encode_list(value.layers);
-  TRY(auto statement, database_->prepare("INSERT OR REPLACE INTO templates"
-                                         " VALUES (?, ?, ?, ?, ?, ?)"));
-  statement->bind(value.name).bind(value.alias).bind(layers).bind(value.spec);
-  return statement->bind(std::int64_t{value.builtin}).bind(value.updated_at).run();
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  {
+    TRY(auto statement, database_->prepare("INSERT OR REPLACE INTO templates"
+                                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+    statement->bind(value.name).bind(value.alias).bind(layers).bind(value.spec);
+    statement->bind(std::int64_t{value.builtin}).bind(value.updated_at).bind(value.team_id);
+    statement->bind(template_state_name(value.state)).bind(value.failure).bind(value.config);
+    TRY_DO(statement->bind(value.created_at).run());
+  }
+  return transaction->commit();
+}
+
+Result<> SqliteStore::remove_template(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  {
+    TRY(auto statement, database_->prepare("DELETE FROM templates WHERE name = ?"));
+    TRY_DO(statement->bind(name).run());
+  }
+  return transaction->commit();
 }
 
 Result<std::vector<Template>> SqliteStore::list_templates() {
   const std::lock_guard lock{mutex_};
-  TRY(auto statement, database_->prepare("SELECT name, alias, layers, spec, builtin, updated_at"
-                                         " FROM templates ORDER BY name"));
+  TRY(auto statement,
+      database_->prepare("SELECT name, alias, layers, spec, builtin, updated_at, team_id, state,"
+                         " failure, config, created_at FROM templates ORDER BY name"));
   std::vector<Template> templates;
   for (;;) {
     TRY(const bool row, statement->step());
@@ -171,6 +189,15 @@ Result<std::vector<Template>> SqliteStore::list_templates() {
     value.spec = statement->text();
     value.builtin = statement->integer() != 0;
     value.updated_at = statement->integer();
+    value.team_id = statement->text();
+    const auto state = parse_template_state(statement->text());
+    if (!state) {
+      return fail(Code::kDataLoss, concat("template ", value.name, " has an unknown state"));
+    }
+    value.state = *state;
+    value.failure = statement->text();
+    value.config = statement->text();
+    value.created_at = statement->integer();
   }
 }
 

@@ -1,0 +1,42 @@
+// What a build has to say, line by line, to whoever listens and whenever they come.
+//
+// A record is one JSON object. The newest kMaxBuildLogBytes are kept; a follower that comes too
+// late is told how much it missed. Ends once, with the outcome. Loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "base/task.h"
+
+namespace atl::control {
+
+class BuildLog {
+ public:
+  void add(const Json& record);
+  // {"type":"note","text":...}
+  void note(std::string_view text);
+  void end(const Result<>& outcome, Json last_record);
+
+  bool ended() const { return outcome_.has_value(); }
+  // REQUIRES: ended.
+  const Result<>& outcome() const { return *outcome_; }
+
+  // Records from number `from` on, each with a newline; moves `from`. Waits when there are none;
+  // empty when it has ended and all were given out.
+  Task<std::string> next(std::uint64_t& from);
+
+ private:
+  void append(std::string line);
+
+  std::deque<std::string> lines_;
+  std::uint64_t first_ = 0;  // number of lines_.front()
+  std::size_t bytes_ = 0;
+  std::optional<Result<>> outcome_;
+  Event changed_;
+};
+
+}  // namespace atl::control

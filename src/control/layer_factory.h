@@ -1,0 +1,62 @@
+// Layers made by working in a sandbox: a build cell over some layers, whose upper is then kept.
+//
+// A build cell is a sandbox like any other (own ids, no network, limits), so whatever an image or a
+// RUN contains is confined exactly like a user's code. It ends with its work, also when that fails
+// or is cancelled. Loop thread only.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "control/guest_client.h"
+#include "control/guest_trees.h"
+#include "control/sandboxes.h"
+#include "io/offload.h"
+#include "oci/image.h"
+
+namespace atl::control {
+
+// Layers of ours begin like this; the collector looks at no others.
+inline constexpr std::string_view kImageLayerPrefix = "img-";
+inline constexpr std::string_view kBuildLayerPrefix = "bld-";
+
+struct BuildCell {
+  GuestClient guest;
+  std::string guest_socket;
+};
+using CellWork = std::function<Task<>(const BuildCell& cell)>;
+
+class LayerFactory {
+ public:
+  struct Parts {
+    io::Reactor& reactor;
+    io::OffloadPool& pool;  // for reading archives
+    node::Node& node;
+    Sandboxes& sandboxes;
+    store::Limits limits;  // of a build cell
+  };
+  explicit LayerFactory(Parts parts) : parts_(parts) {}
+
+  Task<bool> has(std::string layer);
+  // `layer` becomes what `work` changed in a sandbox over `below` (topmost first).
+  Task<> make(std::string layer, std::vector<std::string> below, const CellWork& work);
+  // The same without a layer: only to look.
+  Task<> look(std::vector<std::string> below, const CellWork& work);
+  // The one layer of an OCI layout on disk; made when it is not there yet.
+  Task<std::string> import_image(const oci::Image& image,
+                                 std::function<void(std::string_view)> note);
+
+  io::Reactor& reactor() { return parts_.reactor; }
+  io::OffloadPool& pool() { return parts_.pool; }
+  node::Node& node() { return parts_.node; }
+
+ private:
+  Task<> run_in_cell(std::string id, std::vector<std::string> below, const CellWork& work,
+                     std::string layer);
+  Task<> destroy(std::string id);
+
+  Parts parts_;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,296 @@
+#include "control/template_jobs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+Task<> wait_for_ever() {
+  Event never;
+  co_return co_await never.wait();
+}
+
+void ignore_errors(const char*, const Error&) {}
+
+bool is_ours(std::string_view layer) {
+  return layer.starts_with(kImageLayerPrefix) || layer.starts_with(kBuildLayerPrefix);
+}
+
+std::unexpected<Error> protected_builtin(std::string_view name) {
+  return fail(Code::kPermissionDenied,
+              concat("template ", name, " is builtin and cannot be changed or deleted"),
+              "builtin_template");
+}
+
+}  // namespace
+
+TemplateJobs::TemplateJobs(Parts parts)
+    : parts_(std::move(parts)),
+      factory_({parts_.reactor, parts_.pool, parts_.node, parts_.sandboxes,
+                parts_.build_limits}) {
+  parts_.sandboxes.on_template_event([this](const node::Event& event) { on_builtin_event(event); });
+}
+
+Task<> TemplateJobs::start() {
+  std::error_code error;
+  std::filesystem::remove_all(parts_.directory, error);
+  std::filesystem::create_directory(parts_.directory, error);
+  if (error) {
+    co_return fail(errno_error(concat("preparing ", parts_.directory), error.value()));
+  }
+  CO_TRY(auto layers, co_await with_deadline(kNodeTimeout, parts_.node.list_layers()));
+  co_return co_await remove_unreferenced(std::move(layers));
+}
+
+Task<> TemplateJobs::run() {
+  Scope scope{co_await current_context()};
+  scope.on_error(ignore_errors);  // a job says in its log what went wrong
+  scope_ = &scope;
+  auto ended = co_await wait_for_ever();
+  scope_ = nullptr;
+  (void)co_await scope.cancel_and_join();
+  co_return std::move(ended);
+}
+
+// Removes those of the candidates that are ours and that no template and no sandbox needs.
+Task<> TemplateJobs::remove_unreferenced(std::vector<std::string> candidates) {
+  std::set<std::string> needed = parts_.sandboxes.used_layers();
+  for (const Template& value : parts_.sandboxes.templates().all()) {
+    needed.insert(value.layers.begin(), value.layers.end());
+  }
+  std::size_t removed = 0;
+  for (const std::string& layer : candidates) {
+    if (!is_ours(layer) || needed.contains(layer)) {
+      continue;
+    }
+    auto gone = co_await with_deadline(kNodeTimeout, parts_.node.remove_layer(layer));
+    if (!gone) {
+      LOG_WARN("a layer could not be removed", {"layer", layer}, {"error", gone.error()});
+    } else {
+      ++removed;
+    }
+  }
+  if (removed > 0) {
+    LOG_INFO("removed layers that nothing needs", {"count", removed});
+  }
+  co_return ok();
+}
+
+// Layers of failed builds and of stages that are no template serve as a cache, up to a number.
+Task<> TemplateJobs::trim_cache() {
+  if (running_ > 0) {
+    co_return ok();
+  }
+  CO_TRY(auto layers, co_await with_deadline(kNodeTimeout, parts_.node.list_layers()));
+  std::erase_if(layers, [](const std::string& layer) { return !is_ours(layer); });
+  if (layers.size() > kMaxCachedLayers) {
+    CO_TRY_DO(co_await remove_unreferenced(std::move(layers)));
+  }
+  co_return ok();
+}
+
+// --- rows ------------------------------------------------------------------------------------
+
+Result<> TemplateJobs::check_free(std::string_view name) const {
+  const auto found = jobs_.find(name);
+  if (found != jobs_.end() && found->second->cancel) {
+    return fail(Code::kFailedPrecondition, concat("template ", name, " is being made just now"),
+                "template_not_ready");
+  }
+  if (running_ >= kMaxBuildsAtOnce) {
+    return fail(Code::kUnavailable, concat("there are ", running_,
+                                           " builds under way already; try again later"));
+  }
+  return {};
+}
+
+// The template as somebody of this team may change it.
+Result<Template> TemplateJobs::own(const TemplateRef& ref) const {
+  TRY(Template row, parts_.sandboxes.templates().find(ref.name));
+  if (row.builtin) {
+    return protected_builtin(row.name);
+  }
+  if (row.team_id != ref.team_id) {
+    return fail(Code::kNotFound, concat("there is no template \"", ref.name, "\""),
+                "template_not_found");
+  }
+  return row;
+}
+
+Task<Template> TemplateJobs::register_new(const TemplateRef& ref, std::string spec) {
+  CO_TRY_DO(check_template_name(ref.name));
+  if (parts_.sandboxes.templates().find(ref.name)) {
+    co_return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
+  }
+  if (parts_.sandboxes.templates().all().size() >= kMaxTemplates) {
+    co_return fail(Code::kResourceExhausted, concat("there are at most ", kMaxTemplates,
+                                                    " templates; delete some first"),
+                   "quota_exceeded");
+  }
+  const UnixMillis now = parts_.clock.now();
+  Template row{.name = ref.name,
+               .spec = std::move(spec),
+               .builtin = false,
+               .updated_at = now,
+               .team_id = ref.team_id,
+               .state = TemplateState::kCreating,
+               .created_at = now};
+  CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().put(parts_.store, row));
+  co_return row;
+}
+
+Task<Template> TemplateJobs::create(TemplateRef ref, Json spec, PullOptions options) {
+  CO_TRY(const TemplateSpec parsed, parse_template_spec(spec));
+  if (parsed.image.empty()) {
+    co_return fail(Code::kInvalidArgument,
+                   "\"spec.mainContainer.image\" is required; to build from a Dockerfile use "
+                   "/api/v1/templates/{id}/build");
+  }
+  CO_TRY(const std::string reference, oci::check_reference(parsed.image));
+  CO_TRY_DO(check_free(ref.name));
+  CO_TRY(const Template row, co_await register_new(ref, spec.dump()));
+  CO_TRY_DO(co_await begin(row, [this, reference, options = std::move(options)](Job& job) {
+    return fetch(job, reference, options);
+  }));
+  co_return row;
+}
+
+Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
+  CO_TRY(const TemplateSpec parsed, parse_template_spec(spec));
+  CO_TRY(Template row, own(ref));
+  CO_TRY_DO(check_free(row.name));
+  const auto before = Json::parse(row.spec);
+  const auto old = before ? parse_template_spec(*before) : Result<TemplateSpec>{};
+  const std::string old_image = old ? old->image : "";
+  if (!parsed.image.empty() && parsed.image != old_image) {
+    CO_TRY(const std::string reference, oci::check_reference(parsed.image));
+    row.spec = spec.dump();
+    row.updated_at = parts_.clock.now();
+    CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().put(parts_.store, row));
+    CO_TRY_DO(co_await begin(row, [this, reference](Job& job) { return fetch(job, reference, {}); }));
+    co_return row;
+  }
+  row.spec = spec.dump();
+  row.updated_at = parts_.clock.now();
+  CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().put(parts_.store, row));
+  co_return row;
+}
+
+Task<> TemplateJobs::remove(TemplateRef ref) {
+  CO_TRY(const Template row, own(ref));
+  CO_TRY_DO(check_free(row.name));
+  if (parts_.sandboxes.uses_template(row.name)) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("template ", row.name, " has sandboxes; delete them first"),
+                   "template_in_use");
+  }
+  CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().remove(parts_.store, row.name));
+  jobs_.erase(row.name);
+  LOG_INFO("template removed", {"template", row.name});
+  if (running_ == 0) {
+    CO_TRY_DO(co_await remove_unreferenced(row.layers));
+  }
+  co_return ok();
+}
+
+// --- jobs ------------------------------------------------------------------------------------
+
+std::string TemplateJobs::new_upload() {
+  return concat(parts_.directory, "/upload-", random_label(16));
+}
+
+Result<std::string> TemplateJobs::make_directory(const std::string& below) {
+  const std::string path = concat(below, "/job-", random_label(16));
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (error) {
+    return fail(errno_error(concat("making ", path), error.value()));
+  }
+  return path;
+}
+
+Result<std::shared_ptr<BuildLog>> TemplateJobs::log(std::string_view name) const {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end()) {
+    return fail(Code::kNotFound,
+                concat("nothing was made for template \"", to_valid_utf8(name),
+                       "\" since the server started"));
+  }
+  return found->second->log;
+}
+
+void TemplateJobs::cancel(std::string_view name) {
+  const auto found = jobs_.find(name);
+  if (found != jobs_.end() && found->second->cancel) {
+    found->second->cancel->cancel();
+  }
+}
+
+Task<std::shared_ptr<BuildLog>> TemplateJobs::begin(Template row, Work work) {
+  if (scope_ == nullptr) {
+    co_return fail(Code::kUnavailable, "the server is stopping");
+  }
+  auto job = std::make_shared<Job>();
+  CO_TRY(job->directory, make_directory(parts_.directory));
+  job->cancel = std::make_unique<CancelState>(scope_->context().cancel);
+  jobs_.insert_or_assign(row.name, job);
+  ++running_;
+  scope_->spawn("template", run_job(row.name, std::move(work)));
+  co_return job->log;
+}
+
+Task<> TemplateJobs::run_job(std::string name, Work work) {
+  const std::shared_ptr<Job> job = jobs_.at(name);
+  TaskContext inner{(co_await current_context()).loop, job->cancel.get()};
+  auto built = co_await work(*job).under(inner);
+  if (!built && built.error().code == Code::kCancelled) {
+    built = fail(Code::kCancelled, "it was cancelled");
+  }
+  auto settled = co_await shielded(settle(name, built));
+  (void)co_await shielded(parts_.pool.run([directory = job->directory]() -> Result<> {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory, ignored);
+    return {};
+  }));
+  --running_;
+  job->cancel.reset();
+  Result<> outcome = built ? std::move(settled) : Result<>{fail(built.error())};
+  Json last = Json::object();
+  if (outcome) {
+    last = Json::object({{"type", "done"}, {"template_id", name}});
+    LOG_INFO("template is ready", {"template", name});
+  } else {
+    last = Json::object({{"type", "error"},
+                         {"code", code_name(outcome.error().code)},
+                         {"message", to_valid_utf8(outcome.error().message)}});
+    LOG_WARN("template could not be made", {"template", name}, {"error", outcome.error()});
+  }
+  job->log->end(outcome, std::move(last));
+  co_return co_await shielded(trim_cache());
+}
+
+// The row says how it ended. A rebuild that failed leaves what was there.
+Task<> TemplateJobs::settle(std::string name, const Result<BuiltImage>& built) {
+  CO_TRY(Template row, parts_.sandboxes.templates().find(name));
+  row.updated_at = parts_.clock.now();
+  if (built) {
+    row.layers = built->layers;
+    row.config = oci::to_json(built->config).dump();
+    row.state = TemplateState::kReady;
+    row.failure.clear();
+  } else if (row.layers.empty()) {
+    row.state = TemplateState::kFailed;
+    row.failure = built.error().message;
+  } else {
+    co_return ok();
+  }
+  co_return co_await parts_.sandboxes.changeable_templates().put(parts_.store, std::move(row));
+}
+
+}  // namespace atl::control

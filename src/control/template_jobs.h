@@ -1,0 +1,114 @@
+// Making templates: from a registry, from an archive, from a Dockerfile, and unmaking them.
+//
+// A job makes one template in the background and says what it does in its BuildLog. While a new one
+// is being made its row is `creating`; a rebuild leaves the old layers in use until the new ones
+// are there. A job that is cut short by a crash leaves a row that the next start marks as failed,
+// and layers that nothing refers to, which collect() removes. Loop thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/build_log.h"
+#include "control/dockerfile_build.h"
+#include "control/layer_factory.h"
+#include "control/template_spec.h"
+#include "oci/fetch.h"
+
+namespace atl::control {
+
+struct TemplateRef {
+  std::string team_id = store::kDefaultTeam;
+  std::string name;
+};
+
+struct PullOptions {
+  std::optional<oci::RegistryLogin> login;
+  bool verify_tls = true;
+};
+
+struct BuildOptions {
+  std::string dockerfile = "Dockerfile";  // its path in the context
+  std::map<std::string, std::string, std::less<>> arguments;
+  std::string target;
+  std::string network = "none";
+  bool use_cache = true;
+  PullOptions pull;
+};
+
+class TemplateJobs {
+ public:
+  struct Parts {
+    io::Reactor& reactor;
+    io::OffloadPool& pool;
+    node::Node& node;
+    Sandboxes& sandboxes;
+    StoreAccess store;
+    const WallClock& clock;
+    store::Limits build_limits;
+    std::string directory;  // of ours alone, for archives and contexts; emptied at the start
+  };
+  explicit TemplateJobs(Parts parts);
+  TemplateJobs(const TemplateJobs&) = delete;
+  TemplateJobs& operator=(const TemplateJobs&) = delete;
+
+  // Empties the directory and removes layers that nothing refers to. Once, after sandboxes.start().
+  Task<> start();
+  // Owns the jobs; until cancelled.
+  Task<> run();
+
+  // Registers a template and begins to fetch its image. kAlreadyExists.
+  Task<Template> create(TemplateRef ref, Json spec, PullOptions options);
+  Task<Template> update(TemplateRef ref, Json spec);
+  Task<> remove(TemplateRef ref);
+
+  // Each begins a job, or fails at once. kAborted (reason conflict) when one runs for this template.
+  // Fetches the image again, or makes a builtin that is absent.
+  Task<std::shared_ptr<BuildLog>> pull(TemplateRef ref, PullOptions options);
+  // `upload` is from new_upload(); it is removed. The template is made when there is none.
+  Task<std::shared_ptr<BuildLog>> build(TemplateRef ref, std::string upload, BuildOptions options);
+  Task<std::shared_ptr<BuildLog>> import(TemplateRef ref, std::string upload);
+  // Of the job that runs, or of the last one since the start of this process.
+  Result<std::shared_ptr<BuildLog>> log(std::string_view name) const;
+  void cancel(std::string_view name);
+
+  // A path for a file of a client.
+  std::string new_upload();
+
+ private:
+  struct Job {
+    std::shared_ptr<BuildLog> log = std::make_shared<BuildLog>();
+    std::unique_ptr<CancelState> cancel;  // while it runs
+    std::string directory;                // private, removed with the job
+  };
+  using Work = std::function<Task<BuiltImage>(Job& job)>;
+
+  Result<> check_free(std::string_view name) const;
+  Result<Template> own(const TemplateRef& ref) const;
+  Task<Template> register_new(const TemplateRef& ref, std::string spec);
+  Task<std::shared_ptr<BuildLog>> begin(Template row, Work work);
+  Task<> run_job(std::string name, Work work);
+  Task<> settle(std::string name, const Result<BuiltImage>& built);
+  Task<> remove_unreferenced(std::vector<std::string> candidates);
+  Task<> trim_cache();
+  void on_builtin_event(const node::Event& event);
+
+  Task<BuiltImage> fetch(Job& job, std::string reference, PullOptions options);
+  Task<BuiltImage> open_layout(Job& job, std::string directory);
+  Task<BuiltImage> run_dockerfile(Job& job, std::string upload, BuildOptions options);
+  Task<BuiltImage> find_base(Job& job, std::string reference, PullOptions options);
+  Task<BuiltImage> import_archive(Job& job, std::string upload);
+  Task<std::shared_ptr<BuildLog>> pull_builtin(const Template& row);
+  static Result<std::string> make_directory(const std::string& below);
+
+  Parts parts_;
+  LayerFactory factory_;
+  Scope* scope_ = nullptr;
+  std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs_;  // shared with the running task
+  std::size_t running_ = 0;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,225 @@
+// Where the layers of a template come from: registries, archives, Dockerfiles, and the node's own
+// recipes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/limits.h"
+#include "control/template_jobs.h"
+
+namespace atl::control {
+namespace {
+
+// Removes a client's file however the work with it ends.
+class UploadedFile {
+ public:
+  explicit UploadedFile(std::string path) : path_(std::move(path)) {}
+  ~UploadedFile() { ::unlink(path_.c_str()); }
+  UploadedFile(const UploadedFile&) = delete;
+  UploadedFile& operator=(const UploadedFile&) = delete;
+
+ private:
+  std::string path_;
+};
+
+Result<> check_network(std::string_view network) {
+  if (network == "none" || network == "default" || network.empty()) {
+    return {};
+  }
+  return fail(Code::kUnimplemented,
+              concat("build network \"", to_valid_utf8(network),
+                     "\" is refused: a RUN would reach the host's network, and the boundary that "
+                     "makes that safe is not part of this version; fetch what you need into the "
+                     "build context"),
+              "build_network");
+}
+
+}  // namespace
+
+Task<BuiltImage> TemplateJobs::open_layout(Job& job, std::string directory) {
+  CO_TRY(const oci::Image image,
+         co_await parts_.pool.run([&directory] { return oci::open_image_layout(directory); }));
+  BuildLog& log = *job.log;
+  CO_TRY(std::string layer, co_await factory_.import_image(
+                                image, [&log](std::string_view text) { log.note(text); }));
+  co_return BuiltImage{{std::move(layer)}, image.config};
+}
+
+Task<BuiltImage> TemplateJobs::fetch(Job& job, std::string reference, PullOptions options) {
+  BuildLog& log = *job.log;
+  log.note(concat("fetching ", reference));
+  CO_TRY(std::string directory, make_directory(job.directory));
+  oci::FetchRequest request{.reference = std::move(reference),
+                            .login = std::move(options.login),
+                            .verify_tls = options.verify_tls,
+                            .directory = std::move(directory),
+                            .max_blob_bytes = kMaxUploadBytes,
+                            .on_line = [&log](std::string_view line) { log.note(line); }};
+  CO_TRY(std::string layout,
+         co_await with_deadline(kFetchTimeout,
+                                oci::fetch_image(parts_.reactor, std::move(request))));
+  co_return co_await open_layout(job, std::move(layout));
+}
+
+// FROM and COPY --from: a template of ours first, so that builds work without a registry.
+Task<BuiltImage> TemplateJobs::find_base(Job& job, std::string reference, PullOptions options) {
+  const auto known = parts_.sandboxes.templates().find(reference);
+  if (known) {
+    CO_TRY(const Template row, parts_.sandboxes.templates().find_ready(reference));
+    const TemplateDefaults& defaults = parts_.sandboxes.templates().defaults(row.name);
+    BuiltImage image{row.layers, {}};
+    if (row.builtin) {
+      image.config.working_dir = "/";  // RUN is for root here, whatever user sandboxes have
+    } else if (const auto json = Json::parse(row.config)) {
+      image.config = oci::config_from_json(*json);
+    }
+    image.config.env.insert(defaults.env.begin(), defaults.env.end());
+    co_return image;
+  }
+  CO_TRY(std::string checked, oci::check_reference(reference));
+  co_return co_await fetch(job, std::move(checked), std::move(options));
+}
+
+Task<BuiltImage> TemplateJobs::run_dockerfile(Job& job, std::string upload, BuildOptions options) {
+  BuildLog& log = *job.log;
+  log.note("reading the build context");
+  CO_TRY(const auto context,
+         co_await parts_.pool.run([&]() -> Result<std::shared_ptr<oci::BuildContext>> {
+           const Fd fd{::open(upload.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+           if (!fd) {
+             return fail_errno("opening the build context");
+           }
+           return oci::BuildContext::open(fd.get(), job.directory,
+                                          {.unpacked_bytes = kMaxUploadBytes});
+         }));
+  auto text = context->read_text(options.dockerfile, oci::kMaxDockerfileBytes);
+  if (!text) {
+    co_return fail(std::move(text).error().note("finding the Dockerfile"));
+  }
+  DockerfileRequest request{.context = context,
+                            .arguments = std::move(options.arguments),
+                            .target = std::move(options.target),
+                            .use_cache = options.use_cache};
+  CO_TRY(request.file, oci::parse_dockerfile(*text));
+  DockerfileBuild build{factory_, log,
+                        [this, &job, &options](std::string reference) {
+                          return find_base(job, std::move(reference), options.pull);
+                        },
+                        std::move(request)};
+  co_return co_await build.run();
+}
+
+Task<std::shared_ptr<BuildLog>> TemplateJobs::build(TemplateRef ref, std::string upload,
+                                                    BuildOptions options) {
+  auto file = std::make_shared<UploadedFile>(upload);  // shared with the job's work
+  CO_TRY_DO(check_network(options.network));
+  if (options.arguments.size() > kMaxBuildArguments) {
+    co_return fail(Code::kInvalidArgument,
+                   concat("there are at most ", kMaxBuildArguments, " build arguments"));
+  }
+  CO_TRY_DO(check_free(ref.name));
+  Template row;
+  if (parts_.sandboxes.templates().find(ref.name)) {
+    CO_TRY(row, own(ref));
+  } else {
+    CO_TRY(row, co_await register_new(ref, "{}"));
+  }
+  co_return co_await begin(std::move(row), [this, file, upload, options](Job& job) {
+    return run_dockerfile(job, upload, options);
+  });
+}
+
+Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::string upload) {
+  auto file = std::make_shared<UploadedFile>(upload);  // shared with the job's work
+  CO_TRY_DO(check_free(ref.name));
+  Template row;
+  if (parts_.sandboxes.templates().find(ref.name)) {
+    CO_TRY(row, own(ref));
+  } else {
+    CO_TRY(row, co_await register_new(ref, "{}"));
+  }
+  co_return co_await begin(std::move(row), [this, file, upload](Job& job) {
+    return import_archive(job, upload);
+  });
+}
+
+Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {
+  BuildLog& log = *job.log;
+  log.note("reading the archive");
+  CO_TRY(std::string directory, make_directory(job.directory));
+  oci::FetchRequest request{.archive = std::move(upload),
+                            .directory = std::move(directory),
+                            .max_blob_bytes = kMaxUploadBytes,
+                            .on_line = [&log](std::string_view line) { log.note(line); }};
+  CO_TRY(std::string layout,
+         co_await with_deadline(kFetchTimeout,
+                                oci::fetch_image(parts_.reactor, std::move(request))));
+  co_return co_await open_layout(job, std::move(layout));
+}
+
+Task<std::shared_ptr<BuildLog>> TemplateJobs::pull(TemplateRef ref, PullOptions options) {
+  CO_TRY(const Template row, parts_.sandboxes.templates().find(ref.name));
+  if (row.builtin) {
+    co_return co_await pull_builtin(row);
+  }
+  CO_TRY_DO(own(ref));
+  CO_TRY_DO(check_free(row.name));
+  const auto spec = Json::parse(row.spec);
+  const auto parsed = spec ? parse_template_spec(*spec) : Result<TemplateSpec>{};
+  if (!parsed || parsed->image.empty()) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("template ", row.name, " has no image to pull; it was built or imported"));
+  }
+  CO_TRY(const std::string reference, oci::check_reference(parsed->image));
+  co_return co_await begin(row, [this, reference, options = std::move(options)](Job& job) {
+    return fetch(job, reference, options);
+  });
+}
+
+// The node does the work and tells by events; the log belongs to a job without a task.
+Task<std::shared_ptr<BuildLog>> TemplateJobs::pull_builtin(const Template& row) {
+  auto job = std::make_shared<Job>();
+  if (row.state == TemplateState::kReady) {
+    job->log->note("it is here already");
+    job->log->end({}, Json::object({{"type", "done"}, {"template_id", row.name}}));
+    co_return job->log;
+  }
+  const auto known = jobs_.find(row.name);
+  if (known != jobs_.end() && !known->second->log->ended()) {
+    co_return known->second->log;
+  }
+  jobs_.insert_or_assign(row.name, job);
+  auto begun = co_await with_deadline(kNodeTimeout, parts_.node.build_builtin(row.name));
+  if (!begun) {
+    jobs_.erase(row.name);
+    co_return fail(std::move(begun).error());
+  }
+  co_return job->log;
+}
+
+void TemplateJobs::on_builtin_event(const node::Event& event) {
+  auto found = jobs_.find(event.id);
+  if (found == jobs_.end() || found->second->log->ended()) {
+    found = jobs_.insert_or_assign(event.id, std::make_shared<Job>()).first;
+  }
+  BuildLog& log = *found->second->log;
+  switch (event.kind) {
+    case node::Event::Kind::kTemplateProgress:
+      log.note(event.text);
+      return;
+    case node::Event::Kind::kTemplateReady:
+      log.end({}, Json::object({{"type", "done"}, {"template_id", event.id}}));
+      return;
+    case node::Event::Kind::kTemplateFailed:
+      log.end(fail(Code::kInternal, event.text),
+              Json::object({{"type", "error"}, {"code", "internal"},
+                            {"message", to_valid_utf8(event.text)}}));
+      return;
+    case node::Event::Kind::kCellDied:
+      return;
+  }
+}
+
+}  // namespace atl::control

@@ -1,0 +1,149 @@
+#include "control/template_spec.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "base/strings.h"
+#include "control/sandboxes.h"
+#include "oci/image.h"
+
+namespace atl::control {
+namespace {
+
+std::unexpected<Error> refuse(std::string what) {
+  return fail(Code::kInvalidArgument, std::move(what));
+}
+
+Result<> check_fields(const Json& json, std::string_view where,
+                      std::initializer_list<std::string_view> known,
+                      std::initializer_list<std::string_view> not_yet) {
+  if (json.as_object() == nullptr) {
+    return refuse(concat("\"", where, "\" must be an object"));
+  }
+  for (const auto& [name, value] : *json.as_object()) {
+    if (std::ranges::find(not_yet, name) != not_yet.end() && !value.is_null()) {
+      return refuse(concat("\"", where, ".", name, "\" is not available in this version"));
+    }
+    if (std::ranges::find(known, name) == known.end() &&
+        std::ranges::find(not_yet, name) == not_yet.end()) {
+      return refuse(concat("\"", where, "\" has no field \"", to_valid_utf8(name), "\""));
+    }
+  }
+  return {};
+}
+
+Result<std::string> text_field(const Json& json, std::string_view where, std::string_view name) {
+  const Json* value = json.find(name);
+  if (value == nullptr) {
+    return std::string{};
+  }
+  if (value->as_string() == nullptr) {
+    return refuse(concat("\"", where, ".", name, "\" must be a string"));
+  }
+  return *value->as_string();
+}
+
+Result<> read_env_list(const Json& container, store::StringMap& env) {
+  const Json* list = container.find("env");
+  if (list == nullptr) {
+    return {};
+  }
+  if (list->as_array() == nullptr) {
+    return refuse("\"spec.mainContainer.env\" must be a list of {name, value}");
+  }
+  for (const Json& variable : *list->as_array()) {
+    TRY_DO(check_fields(variable, "spec.mainContainer.env", {"name", "value"}, {}));
+    TRY(const std::string name, text_field(variable, "spec.mainContainer.env", "name"));
+    TRY(env[name], text_field(variable, "spec.mainContainer.env", "value"));
+  }
+  return {};
+}
+
+Result<> read_container(const Json& spec, TemplateSpec& out) {
+  const Json* container = spec.find("mainContainer");
+  if (container == nullptr) {
+    return {};
+  }
+  constexpr std::string_view kWhere = "spec.mainContainer";
+  TRY_DO(check_fields(*container, kWhere, {"image", "env", "resources", "imagePullPolicy"},
+                      {"securityContext"}));
+  TRY(out.image, text_field(*container, kWhere, "image"));
+  TRY_DO(read_env_list(*container, out.env));
+  const Json* resources = container->find("resources");
+  if (resources == nullptr) {
+    return {};
+  }
+  constexpr std::string_view kResources = "spec.mainContainer.resources";
+  TRY_DO(check_fields(*resources, kResources, {"memory", "ephemeralStorage", "cpu"}, {}));
+  const auto optional = [&](std::string_view name) -> Result<std::optional<std::string>> {
+    TRY(std::string text, text_field(*resources, kResources, name));
+    return text.empty() ? std::nullopt : std::optional{std::move(text)};
+  };
+  TRY(out.resources.memory, optional("memory"));
+  TRY(out.resources.disk, optional("ephemeralStorage"));
+  TRY(out.resources.cpu, optional("cpu"));
+  return {};
+}
+
+Result<> check_pool(const Json& spec) {
+  const Json* pool = spec.find("pool");
+  if (pool == nullptr) {
+    return {};
+  }
+  TRY_DO(check_fields(*pool, "spec.pool", {"minIdle", "maxIdle"}, {}));
+  const auto number = [&](std::string_view name) {
+    const Json* value = pool->find(name);
+    return value == nullptr ? 0 : value->as_integer() == nullptr ? -1 : *value->as_integer();
+  };
+  constexpr std::int64_t kMaxIdle = 1000;
+  if (number("minIdle") < 0 || number("maxIdle") < number("minIdle") ||
+      number("maxIdle") > kMaxIdle) {
+    return refuse("\"spec.pool\" needs 0 <= minIdle <= maxIdle <= 1000");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TemplateSpec> parse_template_spec(const Json& spec) {
+  TRY_DO(check_fields(spec, "spec",
+                      {"description", "displayName", "tags", "mainContainer", "pool", "envVars"},
+                      {"volumeMounts", "pod", "network", "clusterId"}));
+  TemplateSpec out;
+  TRY_DO(read_container(spec, out));
+  TRY_DO(check_pool(spec));
+  if (const Json* variables = spec.find("envVars"); variables != nullptr) {
+    if (variables->as_object() == nullptr) {
+      return refuse("\"spec.envVars\" must be an object of strings");
+    }
+    for (const auto& [name, value] : *variables->as_object()) {
+      if (value.as_string() == nullptr) {
+        return refuse(concat("\"spec.envVars.", to_valid_utf8(name), "\" must be a string"));
+      }
+      out.env.insert_or_assign(name, *value.as_string());
+    }
+  }
+  TRY_DO(validate_env(out.env, "spec.envVars"));
+  return out;
+}
+
+TemplateDefaults template_defaults(const Template& value) {
+  TemplateDefaults defaults;
+  oci::ImageConfig config;
+  if (const auto json = Json::parse(value.config)) {
+    config = oci::config_from_json(*json);
+  }
+  defaults.env = std::move(config.env);
+  defaults.user = config.user.empty() ? "root" : config.user;
+  defaults.cwd = config.working_dir.empty() ? "/" : config.working_dir;
+  const auto json = Json::parse(value.spec);
+  if (auto spec = json ? parse_template_spec(*json) : Result<TemplateSpec>{}; spec) {
+    for (auto& [name, text] : spec->env) {
+      defaults.env.insert_or_assign(name, std::move(text));
+    }
+    defaults.resources = std::move(spec->resources);
+  }
+  return defaults;
+}
+
+}  // namespace atl::control
