@@ -21,6 +21,8 @@ function(atoll_room name)
     add_library(atoll_${name} INTERFACE)
     target_link_libraries(atoll_${name} INTERFACE ${ROOM_USES} ${ROOM_LINKS})
   endif()
+  # What only this room needs, such as generated sources.
+  include(${CMAKE_SOURCE_DIR}/src/${name}/room.cmake OPTIONAL)
   if(tests)
     atoll_test(${name} atoll_${name} ${tests})
   endif()

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "control/interpreter.h"
 #include "control/limits.h"
 
 namespace atl::control {
@@ -84,6 +85,13 @@ Task<> wait_for_ever() {
 
 }  // namespace
 
+Contexts::Contexts(io::Reactor& reactor, Sandboxes& sandboxes, const WallClock& clock)
+    : reactor_(reactor),
+      sandboxes_(sandboxes),
+      clock_(clock),
+      interpreters_(std::make_unique<Interpreters>(*this)) {}
+Contexts::~Contexts() = default;
+
 Result<std::uint32_t> parse_signal(std::string_view text) {
   if (const auto number = parse_u64(text); number && *number >= 1 && *number <= 64) {
     return static_cast<std::uint32_t>(*number);
@@ -120,17 +128,19 @@ Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
 
 Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest& request) {
   CO_TRY_DO(validate_env(request.env, "env_vars"));
-  CO_TRY(auto running,
-         co_await sandboxes_.running(std::move(sandbox.team_id), std::move(sandbox.sandbox_id)));
-  guest::SpawnRequest spawn{.process_id = concat("ctx-", random_hex(8)),
+  CO_TRY(auto running, co_await sandboxes_.running(sandbox.team_id, sandbox.sandbox_id));
+  guest::SpawnRequest spawn{.process_id = request.id.empty() ? concat("ctx-", random_hex(8))
+                                                              : request.id,
                             .argv = request.command,
                             .env = merge_env(running.env, request.env),
-                            .cwd = request.cwd,
-                            .user = request.user,
+                            .cwd = request.cwd.empty() ? running.cwd : request.cwd,
+                            .user = request.user.empty() ? running.user : request.user,
                             .stdin_open = request.input.has_value() || request.keep_input_open,
                             .pty = request.pty,
                             .timeout_ms = request.timeout_ms,
-                            .keep = true};
+                            .keep = true,
+                            .channel = request.channel,
+                            .idle_timeout_ms = request.idle_timeout_ms};
   Started started;
   auto& process = started.context.process;
   process.process_id = spawn.process_id;
@@ -140,10 +150,12 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
   process.keep = true;
   process.pty = spawn.pty.has_value();
   process.running = true;
+  process.has_channel = spawn.channel;
   process.started_unix_ms = clock_.now();
   const GuestClient client{reactor_, std::move(running.guest_socket)};
   CO_TRY(started.stream, co_await client.spawn(std::move(spawn)));
   process.pid = started.stream->pid();
+  remember(sandbox, process.process_id, request);
   co_return std::move(started);
 }
 
@@ -200,6 +212,9 @@ Task<CapturedOutput> Contexts::collect_until(ProcessStream& stream, std::uint64_
       combined.mark_truncated();  // the guest no longer had what came before
     }
     seen = std::max(seen, output.header.offset + output.bytes.size());
+    if (output.header.stream == guest::Stream::kChannel) {
+      continue;
+    }
     combined.append(output.bytes);
     if (output.header.stream == guest::Stream::kStdout) {
       standard_output.append(output.bytes);
@@ -214,11 +229,13 @@ Task<CapturedOutput> Contexts::collect_until(ProcessStream& stream, std::uint64_
 }
 
 Task<guest::ProcessInfo> Contexts::find_process(GuestClient client, std::string id) {
-  CO_TRY(auto processes, co_await client.list_processes());
-  for (auto& process : processes) {
-    if (process.process_id == id && process.keep) {
-      co_return std::move(process);
-    }
+  auto process = co_await client.get_process(id);
+  if (process && process->keep) {
+    co_return std::move(process);
+  }
+  if (!process && process.error().code != Code::kNotFound &&
+      process.error().code != Code::kInvalidArgument) {
+    co_return std::move(process);
   }
   co_return fail(Code::kNotFound, concat("there is no context \"", to_valid_utf8(id), "\""),
                  "process_not_found");
@@ -258,7 +275,8 @@ Task<Context> Contexts::get(SandboxRef sandbox, std::string id) {
 }
 
 Task<> Contexts::remove(SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto client, co_await guest(std::move(sandbox)));
+  CO_TRY(const auto client, co_await guest(sandbox));
+  forget(sandbox, id);
   co_return co_await client.remove_process(std::move(id));
 }
 

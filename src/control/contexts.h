@@ -6,6 +6,7 @@
 // answer that waits for the end captures up to kMaxCaptureBytes per stream. Loop thread only.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,13 +29,16 @@ struct SandboxRef {
 
 struct ContextRequest {
   std::vector<std::string> command;
-  std::string cwd = kDefaultDirectory;
-  std::string user = kDefaultUser;
+  std::string cwd;   // empty: the template's
+  std::string user;  // empty: the template's
   StringMap env;  // over the sandbox's
   std::optional<guest::PtySize> pty;
   std::optional<std::string> input;  // written to standard input
   bool keep_input_open = false;      // otherwise the input ends after that
   std::uint64_t timeout_ms = 0;
+  std::uint64_t idle_timeout_ms = 0;
+  bool channel = false;  // descriptor 3 is a socket to us
+  std::string id;        // empty: a new one
 };
 
 struct CapturedOutput {
@@ -52,10 +56,15 @@ struct Context {
 // "TERM", "sigterm" or "15" -> 15.
 Result<std::uint32_t> parse_signal(std::string_view text);
 
+class Interpreters;
+
 class Contexts {
  public:
-  Contexts(io::Reactor& reactor, Sandboxes& sandboxes, const WallClock& clock)
-      : reactor_(reactor), sandboxes_(sandboxes), clock_(clock) {}
+  Contexts(io::Reactor& reactor, Sandboxes& sandboxes, const WallClock& clock);
+  ~Contexts();
+
+  // Contexts that run code piece by piece.
+  Interpreters& interpreters() { return *interpreters_; }
 
   // Owns what goes on after an answer (feeding input); until cancelled. REQUIRES: before create().
   Task<> run();
@@ -73,6 +82,9 @@ class Contexts {
   // The output from an offset on, then live, then the exit.
   Task<std::unique_ptr<ProcessStream>> follow(SandboxRef sandbox, std::string id,
                                               std::uint64_t from_offset);
+  // Ends the process and starts it again under the same id. What the guest does not keep (its own
+  // environment, time limits, terminal size) is remembered by this process only.
+  Task<Context> restart(SandboxRef sandbox, std::string id);
   // For file operations.
   Task<GuestClient> guest(SandboxRef sandbox);
 
@@ -82,6 +94,10 @@ class Contexts {
     std::unique_ptr<ProcessStream> stream;
   };
   Task<Started> start(SandboxRef sandbox, const ContextRequest& request);
+  friend class Interpreters;
+  Task<Started> start_again(SandboxRef sandbox, std::string id);
+  void remember(const SandboxRef& sandbox, const std::string& id, const ContextRequest& request);
+  void forget(const SandboxRef& sandbox, const std::string& id);
   Task<guest::ProcessInfo> find_process(GuestClient client, std::string id);
   Task<guest::ProcessInfo> find_running(GuestClient client, std::string id);
   Task<CapturedOutput> collect_until(ProcessStream& stream, std::uint64_t end_offset,
@@ -93,6 +109,9 @@ class Contexts {
   const WallClock& clock_;
   CaptureBudget budget_;
   Scope* background_ = nullptr;
+  std::map<std::string, ContextRequest, std::less<>> remembered_;  // by sandbox and context
+  std::size_t remembered_bytes_ = 0;
+  std::unique_ptr<Interpreters> interpreters_;
 };
 
 }  // namespace atl::control

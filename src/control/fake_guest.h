@@ -68,6 +68,8 @@ class FakeGuest {
         co_return co_await attach(channel, *guest::decode_attach(frame.payload));
       case guest::Kind::kListProcesses:
         co_return co_await list_processes(channel);
+      case guest::Kind::kGetProcess:
+        co_return co_await get_process(channel, *guest::decode_id(frame.payload));
       case guest::Kind::kSignalProcess:
       case guest::Kind::kMakeDirectory:
       case guest::Kind::kMove:
@@ -179,6 +181,14 @@ class FakeGuest {
       CO_TRY_DO(co_await channel.send(guest::Kind::kProcess, guest::encode(process)));
     }
     co_return co_await channel.send(guest::Kind::kEnd, {});
+  }
+
+  Task<> get_process(GuestChannel& channel, std::string id) {
+    const auto found = processes.find(id);
+    if (found == processes.end()) {
+      co_return co_await refuse(channel, Code::kNotFound, "no process", "process_not_found");
+    }
+    co_return co_await channel.send(guest::Kind::kProcess, guest::encode(found->second));
   }
 
   Task<> remove_process(GuestChannel& channel, std::string id) {

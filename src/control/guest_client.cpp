@@ -46,6 +46,15 @@ Task<> ProcessStream::send_input(std::string_view bytes) {
   co_return ok();
 }
 
+Task<> ProcessStream::send_channel(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.substr(0, kInputPieceBytes);
+    CO_TRY_DO(co_await channel_->send_bytes(Kind::kChannelInput, piece));
+    bytes.remove_prefix(piece.size());
+  }
+  co_return ok();
+}
+
 Task<> ProcessStream::end_input() {
   return channel_->send(Kind::kStdinEnd, {});
 }
@@ -155,6 +164,17 @@ Task<std::vector<guest::ProcessInfo>> GuestClient::collect_processes() const {
     CO_TRY(auto process, from_guest(guest::decode_process(frame.payload)));
     processes.push_back(std::move(process));
   }
+}
+
+Task<guest::ProcessInfo> GuestClient::get_process(std::string process_id) const {
+  CO_TRY_DO(guest::validate_process_id(process_id));
+  CO_TRY(auto channel, co_await start(Kind::kGetProcess, guest::encode_id(process_id)));
+  CO_TRY(const auto payload, co_await channel->expect(Kind::kProcess, kGuestAnswerTimeout));
+  CO_TRY(auto process, from_guest(guest::decode_process(payload)));
+  if (process.process_id != process_id) {
+    co_return guest_broke_protocol("another process than the one asked for");
+  }
+  co_return std::move(process);
 }
 
 Task<> GuestClient::signal_process(guest::SignalProcessRequest request) const {

@@ -30,6 +30,8 @@ class ProcessStream {
   Task<> send_input(std::string_view bytes);
   Task<> end_input();
   Task<> resize(guest::PtySize size);
+  // To the other end of the process's descriptor 3.
+  Task<> send_channel(std::string_view bytes);
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -72,6 +74,7 @@ class GuestClient {
   Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
   Task<std::unique_ptr<ProcessStream>> attach(guest::AttachRequest request) const;
   Task<std::vector<guest::ProcessInfo>> list_processes() const;
+  Task<guest::ProcessInfo> get_process(std::string process_id) const;
   Task<> signal_process(guest::SignalProcessRequest request) const;
   Task<> remove_process(std::string process_id) const;
 

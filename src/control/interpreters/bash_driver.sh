@@ -1,18 +1,21 @@
 # Atoll's shell driver: runs inside the sandbox, talks over descriptor 3.
 #
 # In: lines "exec ID BASE64(CODE)". Out: JSON lines. The code is evaluated in this very shell, so
-# variables, functions, options and the working directory stay. SIGINT ends the running command.
+# variables, functions, options and the working directory stay. SIGINT ends the running code: its
+# trap returns from __atoll_run (inside a function of the code: from that function).
 __atoll_run() {
   # The code must not read the channel, and what it starts must not inherit it.
   eval "$1" 3>&- 4>&- </dev/null
 }
+__atoll_leave='__atoll_interrupted=1
+  return 130'
 trap : INT
 printf '{"op":"ready","language":"bash","version":"%s"}\n' "$BASH_VERSION" >&3
 while IFS=' ' read -r -u 3 __atoll_verb __atoll_id __atoll_body; do
   [ "$__atoll_verb" = exec ] || continue
   __atoll_code=$(printf %s "$__atoll_body" | base64 -d 3>&-; printf x)
   __atoll_interrupted=
-  trap '__atoll_interrupted=1' INT
+  trap "$__atoll_leave" INT
   __atoll_run "${__atoll_code%x}"
   __atoll_status=$?
   trap : INT

@@ -1,0 +1,71 @@
+// Restarting a context: the same id, a new process.
+#include "control/contexts.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+std::string key_of(const SandboxRef& sandbox, const std::string& id) {
+  return sandbox.sandbox_id + "/" + id;
+}
+
+std::size_t bytes_of(const std::string& key, const ContextRequest& request) {
+  constexpr std::size_t kOverhead = 512;
+  std::size_t bytes = kOverhead + key.size();
+  for (const auto& [name, value] : request.env) {
+    bytes += name.size() + value.size() + 64;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+// Only what the guest's table does not tell.
+void Contexts::remember(const SandboxRef& sandbox, const std::string& id,
+                        const ContextRequest& request) {
+  forget(sandbox, id);
+  const std::string key = key_of(sandbox, id);
+  ContextRequest kept{.env = request.env,
+                      .pty = request.pty,
+                      .keep_input_open = request.keep_input_open,
+                      .timeout_ms = request.timeout_ms,
+                      .idle_timeout_ms = request.idle_timeout_ms};
+  const std::size_t bytes = bytes_of(key, kept);
+  if (remembered_bytes_ + bytes <= kMaxRememberedBytes) {
+    remembered_bytes_ += bytes;
+    remembered_.emplace(key, std::move(kept));
+  }
+}
+
+void Contexts::forget(const SandboxRef& sandbox, const std::string& id) {
+  const auto found = remembered_.find(key_of(sandbox, id));
+  if (found != remembered_.end()) {
+    remembered_bytes_ -= bytes_of(found->first, found->second);
+    remembered_.erase(found);
+  }
+}
+
+Task<Contexts::Started> Contexts::start_again(SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto client, co_await guest(sandbox));
+  CO_TRY(auto process, co_await find_process(client, id));
+  ContextRequest request;
+  if (const auto found = remembered_.find(key_of(sandbox, id)); found != remembered_.end()) {
+    request = found->second;
+  } else if (process.pty) {
+    request.pty = guest::PtySize{};
+  }
+  request.command = std::move(process.argv);
+  request.cwd = std::move(process.cwd);
+  request.user = std::move(process.user);
+  request.channel = process.has_channel;
+  request.id = id;
+  CO_TRY_DO(co_await client.remove_process(std::move(id)));
+  co_return co_await start(std::move(sandbox), request);
+}
+
+Task<Context> Contexts::restart(SandboxRef sandbox, std::string id) {
+  CO_TRY(auto started, co_await start_again(std::move(sandbox), std::move(id)));
+  co_return std::move(started.context);
+}
+
+}  // namespace atl::control

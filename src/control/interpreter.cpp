@@ -1,0 +1,271 @@
+#include "control/interpreter.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+std::string key_of(const SandboxRef& sandbox, std::string_view id) {
+  return concat(sandbox.sandbox_id, "/", id);
+}
+
+std::string exec_line(std::string_view id, std::string_view code) {
+  return concat("exec ", id, " ", base64_encode(code), "\n");
+}
+
+Task<> send_code(ProcessStream& stream, std::string line) {
+  co_return co_await stream.send_channel(line);
+}
+
+// Reads until the execution or its interpreter has ended.
+Task<> collect(ProcessStream& stream, Transcript& transcript) {
+  while (!transcript.done()) {
+    CO_TRY(const auto event, co_await stream.next());
+    if (const auto* exit = std::get_if<guest::ExitStatus>(&event)) {
+      transcript.end_by(*exit);
+    } else {
+      transcript.add(std::get<guest::Output>(event));
+    }
+  }
+  co_return ok();
+}
+
+// Reads until the driver says it is ready. What it printed instead explains why it is not.
+Task<> wait_for_ready(ProcessStream& stream, std::string program) {
+  constexpr std::size_t kMaxShownBytes = 2000;
+  CaptureBudget budget;
+  Capture printed{budget, kMaxShownBytes};
+  ChannelLines lines;
+  for (;;) {
+    CO_TRY(const auto event, co_await stream.next());
+    if (std::holds_alternative<guest::ExitStatus>(event)) {
+      co_return fail(Code::kFailedPrecondition,
+                     concat(program, " ended instead of starting: ",
+                            to_valid_utf8(trim(printed.take()))),
+                     "interpreter_failed");
+    }
+    const auto& output = std::get<guest::Output>(event);
+    if (output.header.stream != guest::Stream::kChannel) {
+      printed.append(output.bytes);
+      continue;
+    }
+    lines.append(output.bytes);
+    while (const auto line = lines.next()) {
+      if (const auto message = parse_channel_message(*line); message && message->op == "ready") {
+        co_return ok();
+      }
+    }
+  }
+}
+
+bool is_deadline(const Error& error) {
+  return error.code == Code::kDeadlineExceeded && error.reason.empty();
+}
+
+}  // namespace
+
+// The right to execute, from take_turn() until destroyed; then the next in line has it.
+class Interpreters::Turn {
+ public:
+  Turn(Interpreters& owner, std::string key) : owner_(owner), key_(std::move(key)) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    const auto found = owner_.lines_.find(key_);
+    CHECK(found != owner_.lines_.end() && found->second.busy);
+    if (found->second.waiting.empty()) {
+      owner_.lines_.erase(found);
+      return;
+    }
+    found->second.waiting.front()->set();
+    found->second.waiting.pop_front();
+  }
+
+ private:
+  Interpreters& owner_;
+  const std::string key_;
+};
+
+Task<std::unique_ptr<Interpreters::Turn>> Interpreters::take_turn(std::string key) {
+  Line& line = lines_[key];
+  if (!line.busy) {
+    line.busy = true;
+    co_return std::make_unique<Turn>(*this, std::move(key));
+  }
+  if (line.waiting.size() >= kMaxWaitingExecutions) {
+    co_return fail(Code::kResourceExhausted,
+                   "too many executions wait for this context; try again later", "context_busy");
+  }
+  Event ours;
+  line.waiting.push_back(&ours);
+  auto waited = co_await ours.wait();
+  if (ours.is_set()) {
+    auto turn = std::make_unique<Turn>(*this, std::move(key));  // passed on when we do not want it
+    if (!waited) {
+      co_return fail(std::move(waited).error());
+    }
+    co_return std::move(turn);
+  }
+  std::erase(line.waiting, &ours);
+  co_return fail(std::move(waited).error());
+}
+
+Task<> Interpreters::await_ready(Contexts::Started& started, const Language& language) {
+  auto ready = co_await with_deadline(
+      kInterpreterStartTimeout, wait_for_ready(*started.stream, std::string{language.program}));
+  if (!ready && is_deadline(ready.error())) {
+    co_return fail(Code::kDeadlineExceeded,
+                   concat(language.program, " did not become ready in time"),
+                   "interpreter_failed");
+  }
+  co_return std::move(ready);
+}
+
+Task<Context> Interpreters::create(SandboxRef sandbox, InterpreterRequest request) {
+  CO_TRY(const auto language, find_language(request.alias));
+  ContextRequest context{.command = interpreter_command(language),
+                         .env = std::move(request.env),
+                         .timeout_ms = request.ttl_ms,
+                         .idle_timeout_ms = request.idle_timeout_ms,
+                         .channel = true};
+  for (const auto& variable : interpreter_environment(language)) {
+    const auto equals = variable.find('=');
+    context.env.insert_or_assign(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  if (!request.cwd.empty()) {
+    context.cwd = std::move(request.cwd);
+  }
+  if (!request.user.empty()) {
+    context.user = std::move(request.user);
+  }
+  auto started = co_await contexts_.start(sandbox, context);
+  if (!started && started.error().reason == "command_not_found") {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("the image has no ", language.program, ", which the interpreter \"",
+                          language.alias, "\" needs"),
+                   "command_not_found");
+  }
+  if (!started) {
+    co_return fail(std::move(started).error());
+  }
+  auto ready = co_await await_ready(*started, language);
+  if (!ready) {
+    (void)co_await shielded(
+        contexts_.remove(std::move(sandbox), started->context.process.process_id));
+    co_return fail(std::move(ready).error());
+  }
+  co_return std::move(started->context);
+}
+
+Task<Interpreters::Attached> Interpreters::attach(const SandboxRef& sandbox,
+                                                  const std::string& id) {
+  CO_TRY(const auto client, co_await contexts_.guest(sandbox));
+  CO_TRY(const auto process, co_await contexts_.find_running(client, id));
+  const auto language = language_of(process);
+  if (!language) {
+    co_return fail(Code::kFailedPrecondition, concat("context ", id, " is not an interpreter"),
+                   "not_an_interpreter");
+  }
+  Attached attached{*language, nullptr};
+  CO_TRY(attached.stream,
+         co_await client.attach({.process_id = id, .from_offset = UINT64_MAX}));
+  co_return std::move(attached);
+}
+
+Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id, std::string code,
+                                              std::uint64_t timeout_ms) {
+  if (code.size() > kMaxCodeBytes) {
+    co_return fail(Code::kInvalidArgument, concat("the code has ", code.size(),
+                                                  " bytes, at most ", kMaxCodeBytes,
+                                                  " are possible; write it to a file"));
+  }
+  Loop& loop = *(co_await current_context()).loop;
+  const std::uint64_t limit_ms = timeout_ms == 0 ? guest::kMaxTimeoutMs
+                                                 : std::min(timeout_ms, guest::kMaxTimeoutMs);
+  const Instant deadline = loop.now() + std::chrono::milliseconds{limit_ms};
+  auto turn = co_await with_deadline(deadline - loop.now(), take_turn(key_of(sandbox, id)));
+  if (!turn && is_deadline(turn.error())) {
+    co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
+  }
+  if (!turn) {
+    co_return fail(std::move(turn).error());
+  }
+  co_return co_await execute_now(std::move(sandbox), std::move(id), std::move(code), deadline);
+}
+
+Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
+                                                  std::string code, Instant deadline) {
+  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  const std::string execution = random_hex(16);
+  Transcript transcript{budget_, execution};
+  // Beside the reading: an interpreter that prints and does not read must not stop both of us.
+  Scope sending{co_await current_context()};
+  sending.on_error([](const char*, const Error&) {});
+  sending.spawn("code", send_code(*attached.stream, exec_line(execution, code)));
+  auto outcome = co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript,
+                                 deadline);
+  (void)co_await sending.cancel_and_join();
+  if (!outcome) {
+    co_return fail(std::move(outcome).error());
+  }
+  auto result = transcript.take();
+  if (*outcome != Outcome::kCompleted) {
+    result.outcome = *outcome;
+    result.status = ExecutionStatus::kInterrupted;
+  }
+  co_return std::move(result);
+}
+
+// Collects until the end or the deadline; at the deadline interrupts, and takes what still comes.
+Task<Outcome> Interpreters::follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
+                                   Transcript& transcript, Instant deadline) {
+  Loop& loop = *(co_await current_context()).loop;
+  auto collected = co_await with_deadline(deadline - loop.now(), collect(stream, transcript));
+  if (collected) {
+    co_return Outcome::kCompleted;
+  }
+  if (is_deadline(collected.error())) {
+    (void)co_await interrupt(std::move(sandbox), std::move(id));
+    auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript));
+    if (!rest && rest.error().code == Code::kCancelled) {
+      co_return fail(std::move(rest).error());
+    }
+    co_return Outcome::kTimedOut;
+  }
+  if (collected.error().reason == "guest_lost" || collected.error().reason == "guest_timeout") {
+    co_return Outcome::kLost;
+  }
+  co_return fail(std::move(collected).error());
+}
+
+Task<> Interpreters::send(SandboxRef sandbox, std::string id, std::string code) {
+  if (code.size() > kMaxCodeBytes) {
+    co_return fail(Code::kInvalidArgument, "the code is too long; write it to a file");
+  }
+  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  co_return co_await attached.stream->send_channel(exec_line(random_hex(16), code));
+}
+
+Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  if (attached.language.interrupt == Interrupt::kChannel) {
+    co_return co_await attached.stream->send_channel("interrupt\n");
+  }
+  co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
+}
+
+Task<Context> Interpreters::restart(SandboxRef sandbox, std::string id) {
+  CO_TRY(auto started, co_await contexts_.start_again(std::move(sandbox), std::move(id)));
+  const auto language = language_of(started.context.process);
+  if (language) {
+    CO_TRY_DO(co_await await_ready(started, *language));
+  }
+  co_return std::move(started.context);
+}
+
+}  // namespace atl::control

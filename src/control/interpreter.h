@@ -1,0 +1,75 @@
+// Interpreters: contexts that keep state and run code piece by piece.
+//
+// An interpreter is an ordinary context whose program is a driver of ours (interpreters/). It is
+// told what to run over its own channel and says there what came of it, so nothing is read from
+// prompts, and stdout and stderr stay what the code printed. One execution at a time per context;
+// others wait in order. Nothing about an interpreter lives only here: after a restart of this
+// process the next execution finds it in the guest's table. Loop thread only.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "control/contexts.h"
+#include "control/interpreter_result.h"
+#include "control/languages.h"
+#include "control/transcript.h"
+
+namespace atl::control {
+
+struct InterpreterRequest {
+  std::string alias = "python";
+  std::string cwd;
+  std::string user;
+  StringMap env;
+  std::uint64_t ttl_ms = 0;
+  std::uint64_t idle_timeout_ms = 0;
+};
+
+class Interpreters {
+ public:
+  explicit Interpreters(Contexts& contexts) : contexts_(contexts) {}
+  Interpreters(const Interpreters&) = delete;
+  Interpreters& operator=(const Interpreters&) = delete;
+
+  // Returns when the interpreter is ready.
+  Task<Context> create(SandboxRef sandbox, InterpreterRequest request);
+  // Runs the code and waits for its end. `timeout_ms` 0: as long as it takes. When cancelled, the
+  // code goes on, and the next execution waits for it inside the interpreter.
+  Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, std::string code,
+                                  std::uint64_t timeout_ms);
+  // Hands the code over and returns.
+  Task<> send(SandboxRef sandbox, std::string id, std::string code);
+  // Ends what runs; state stays.
+  Task<> interrupt(SandboxRef sandbox, std::string id);
+  // A new process under the same id, ready.
+  Task<Context> restart(SandboxRef sandbox, std::string id);
+
+ private:
+  // Who may execute in one context, in order.
+  struct Line {
+    bool busy = false;
+    std::deque<Event*> waiting;
+  };
+  class Turn;
+  struct Attached {
+    Language language;
+    std::unique_ptr<ProcessStream> stream;
+  };
+
+  Task<std::unique_ptr<Turn>> take_turn(std::string key);
+  Task<Attached> attach(const SandboxRef& sandbox, const std::string& id);
+  Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
+                                      Instant deadline);
+  Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
+                       Transcript& transcript, Instant deadline);
+  Task<> await_ready(Contexts::Started& started, const Language& language);
+
+  Contexts& contexts_;
+  CaptureBudget budget_;
+  std::map<std::string, Line, std::less<>> lines_;
+};
+
+}  // namespace atl::control

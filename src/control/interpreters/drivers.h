@@ -1,0 +1,11 @@
+// The programs that run code inside a sandbox, from the files beside this one (room.cmake embeds
+// them).
+#pragma once
+
+namespace atl::control {
+
+extern const char* const kPythonDriver;
+extern const char* const kNodeDriver;
+extern const char* const kBashDriver;
+
+}  // namespace atl::control

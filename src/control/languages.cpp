@@ -1,0 +1,77 @@
+#include "control/languages.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+#include "control/interpreters/drivers.h"
+
+namespace atl::control {
+namespace {
+
+constexpr std::string_view kMarker = "atoll-repl";
+
+constexpr std::array<Language, 7> kLanguages{{
+    {"python", "python", "python3"},
+    {"python3", "python", "python3"},
+    {"node", "javascript", "node", Interrupt::kChannel},
+    {"javascript", "javascript", "node", Interrupt::kChannel},
+    {"typescript", "typescript", "node", Interrupt::kChannel},
+    {"bash", "bash", "bash"},
+    {"sh", "bash", "bash"},
+}};
+
+constexpr std::array<std::string_view, 13> kWithoutDriver{
+    "zsh", "ruby", "irb", "lua", "luajit", "r", "R", "sqlite", "php", "perl", "redis-cli", "swift",
+    "kotlin"};
+
+const Language* look_up(std::string_view alias) {
+  const auto* found = std::ranges::find(kLanguages, alias, &Language::alias);
+  return found == kLanguages.end() ? nullptr : found;
+}
+
+}  // namespace
+
+Result<Language> find_language(std::string_view alias) {
+  if (const auto* language = look_up(alias)) {
+    return *language;
+  }
+  const bool known = std::ranges::find(kWithoutDriver, alias) != kWithoutDriver.end();
+  return fail(known ? Code::kUnimplemented : Code::kInvalidArgument,
+              concat("there is no interpreter \"", to_valid_utf8(alias),
+                     "\"; use python, javascript, typescript or bash, or start the program as a "
+                     "command with a terminal"),
+              "unknown_interpreter");
+}
+
+std::vector<std::string> interpreter_command(const Language& language) {
+  std::vector<std::string> command{std::string{language.program}};
+  if (language.name == "python") {
+    command.insert(command.end(), {"-u", "-c", kPythonDriver});
+  } else if (language.name == "bash") {
+    command.insert(command.end(), {"--norc", "--noprofile", "-c", kBashDriver});
+  } else {
+    command.insert(command.end(), {"-e", kNodeDriver});
+  }
+  command.emplace_back(kMarker);
+  command.emplace_back(language.alias);
+  return command;
+}
+
+std::vector<std::string> interpreter_environment(const Language& language) {
+  if (language.program != "node") {
+    return {};
+  }
+  return {concat("ATOLL_LANGUAGE=", language.name)};
+}
+
+std::optional<Language> language_of(const guest::ProcessInfo& process) {
+  const auto& argv = process.argv;
+  if (!process.has_channel || argv.size() < 3 || argv[argv.size() - 2] != kMarker) {
+    return std::nullopt;
+  }
+  const auto* language = look_up(argv.back());
+  return language == nullptr ? std::nullopt : std::optional{*language};
+}
+
+}  // namespace atl::control
