@@ -165,9 +165,10 @@ ListAnswer Sandboxes::list(const ListRequest& request) const {
   return answer;
 }
 
-bool Sandboxes::uses_template(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& item) { return item.second->row.template_name == name; });
+std::size_t Sandboxes::count_of_template(std::string_view name) const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(),
+                    [&](const auto& item) { return item.second->row.template_name == name; }));
 }
 
 std::set<std::string> Sandboxes::used_layers() const {

@@ -97,7 +97,7 @@ class Sandboxes {
   const Templates& templates() const { return templates_; }
   // For whoever makes templates.
   Templates& changeable_templates() { return templates_; }
-  bool uses_template(std::string_view name) const;
+  std::size_t count_of_template(std::string_view name) const;
   std::set<std::string> used_layers() const;
   // A cell that is no sandbox and not an orphan either, until released.
   void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }

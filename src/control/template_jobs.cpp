@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
@@ -185,7 +186,7 @@ Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
 Task<> TemplateJobs::remove(TemplateRef ref) {
   CO_TRY(const Template row, own(ref));
   CO_TRY_DO(check_free(row.name));
-  if (parts_.sandboxes.uses_template(row.name)) {
+  if (parts_.sandboxes.count_of_template(row.name) > 0) {
     co_return fail(Code::kFailedPrecondition,
                    concat("template ", row.name, " has sandboxes; delete them first"),
                    "template_in_use");
@@ -203,6 +204,10 @@ Task<> TemplateJobs::remove(TemplateRef ref) {
 
 std::string TemplateJobs::new_upload() {
   return concat(parts_.directory, "/upload-", random_label(16));
+}
+
+Task<> TemplateJobs::append_upload(int fd, std::string_view bytes) {
+  return parts_.pool.run([fd, bytes] { return write_all(fd, bytes); });
 }
 
 Result<std::string> TemplateJobs::make_directory(const std::string& below) {

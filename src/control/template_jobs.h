@@ -77,6 +77,8 @@ class TemplateJobs {
 
   // A path for a file of a client.
   std::string new_upload();
+  // Off the loop. The bytes must stay valid until it returns.
+  Task<> append_upload(int fd, std::string_view bytes);
 
  private:
   struct Job {

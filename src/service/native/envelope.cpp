@@ -36,6 +36,10 @@ constexpr std::array kByReason = std::to_array<ReasonRow>({
     {"interpreter_not_found", 400, "create_failed"},
     {"cwd_not_found", 400, "create_failed"},
     {"user_not_found", 400, "bad_request"},
+    {"template_not_ready", 409, "template_not_ready"},
+    {"template_failed", 409, "template_failed"},
+    {"template_in_use", 409, "conflict"},
+    {"build_network", 400, "bad_request"},
     {"quota_exceeded", 429, "quota_exceeded"},
     {"request_too_large", 413, "request_too_large"},
     {"method_not_allowed", 405, "method_not_allowed"},
@@ -109,7 +113,7 @@ http::Response error_response(const Error& error, bool tell_all, std::string_vie
   http::Response response;
   response.status = failure.status;
   response.headers.set("Content-Type", "application/json");
-  if (failure.status == 503) {
+  if (failure.status == 503 || failure.code == "template_not_ready") {
     response.headers.set("Retry-After", "1");
   }
   if (failure.status == 401) {

@@ -41,18 +41,21 @@ Result<std::string_view> key_of(const http::Headers& headers) {
 }  // namespace
 
 NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
-                     control::Identity& identity, const WallClock& clock, Metrics& metrics)
+                     control::Identity& identity, const WallClock& clock, Metrics& metrics,
+                     control::TemplateJobs* templates)
     : identity_(identity),
       metrics_(metrics),
       meta_(sandboxes, clock, metrics),
       sandboxes_(sandboxes),
       contexts_(contexts),
-      files_(contexts) {
+      files_(contexts),
+      templates_(sandboxes, templates) {
   RouteTable table{router_};
   meta_.add_to(table);
   sandboxes_.add_to(table);
   contexts_.add_to(table);
   files_.add_to(table);
+  templates_.add_to(table);
 }
 
 Task<> NativeApi::handle(http::Exchange& exchange) {

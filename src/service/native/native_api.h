@@ -10,13 +10,15 @@
 #include "control/sandboxes.h"
 #include "http/router.h"
 #include "service/native/routes.h"
+#include "service/native/template_routes.h"
 
 namespace atl::service::native {
 
 class NativeApi {
  public:
   NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts, control::Identity& identity,
-            const WallClock& clock, Metrics& metrics);
+            const WallClock& clock, Metrics& metrics,
+            control::TemplateJobs* templates = nullptr);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 
@@ -36,6 +38,7 @@ class NativeApi {
   SandboxRoutes sandboxes_;
   ContextRoutes contexts_;
   FileRoutes files_;
+  TemplateRoutes templates_;
 };
 
 }  // namespace atl::service::native

@@ -1,0 +1,319 @@
+#include "service/native/template_routes.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/strings.h"
+#include "control/limits.h"
+#include "service/native/envelope.h"
+#include "service/native/fields.h"
+
+namespace atl::service::native {
+namespace {
+
+using control::Permission;
+using control::Template;
+
+constexpr std::size_t kPieceBytes = 1U << 20;
+// A client that left is noticed by the next write, so there is one at least this often.
+constexpr Duration kAliveInterval = std::chrono::seconds{10};
+
+Result<std::optional<oci::RegistryLogin>> parse_login(const Fields& fields) {
+  if (!fields.has("registry_auth")) {
+    return std::nullopt;
+  }
+  TRY(const auto login, fields.object("registry_auth", {"username", "password"}));
+  TRY(std::string username, login.required_string("username"));
+  TRY(std::string password, login.required_string("password"));
+  return oci::RegistryLogin{std::move(username), Secret{std::move(password)}};
+}
+
+Result<control::PullOptions> parse_pull(const Fields& fields) {
+  control::PullOptions options;
+  TRY(options.login, parse_login(fields));
+  TRY(const auto insecure, fields.boolean("insecure_registry"));
+  options.verify_tls = !insecure.value_or(false);
+  return options;
+}
+
+// base64 of {"username": ..., "password": ...}: requests whose body is an archive.
+Result<std::optional<oci::RegistryLogin>> login_header(const http::Headers& headers) {
+  const auto value = trim(headers.get("X-Registry-Auth"));
+  if (value.empty()) {
+    return std::nullopt;
+  }
+  const auto text = base64_decode(value);
+  const auto json = text ? Json::parse(*text) : Result<Json>{fail(Code::kInvalidArgument, "")};
+  if (!json) {
+    return fail(Code::kInvalidArgument, "header X-Registry-Auth must be base64 of a JSON object");
+  }
+  TRY(const auto login, Fields::of(*json, "X-Registry-Auth", {"username", "password"}));
+  TRY(std::string username, login.required_string("username"));
+  TRY(std::string password, login.required_string("password"));
+  return oci::RegistryLogin{std::move(username), Secret{std::move(password)}};
+}
+
+// arg=NAME=value, any number of times.
+Result<std::map<std::string, std::string, std::less<>>> build_arguments(std::string_view query) {
+  std::map<std::string, std::string, std::less<>> arguments;
+  for (const std::string_view pair : split(query, '&')) {
+    if (!pair.starts_with("arg=")) {
+      continue;
+    }
+    const auto text = http::percent_decode(pair.substr(4), true);
+    const auto equals = text ? text->find('=') : std::string::npos;
+    if (equals == std::string::npos || equals == 0) {
+      return fail(Code::kInvalidArgument, "query parameter \"arg\" must be NAME=value");
+    }
+    arguments.insert_or_assign(text->substr(0, equals), text->substr(equals + 1));
+  }
+  return arguments;
+}
+
+Result<control::BuildOptions> parse_build(const http::Request& request) {
+  control::BuildOptions options;
+  options.dockerfile = http::query_value(request.query, "dockerfile").value_or("Dockerfile");
+  options.target = http::query_value(request.query, "target").value_or("");
+  options.network = http::query_value(request.query, "network").value_or("none");
+  TRY(const bool no_cache, query_boolean(request.query, "no_cache"));
+  options.use_cache = !no_cache;
+  TRY(options.arguments, build_arguments(request.query));
+  TRY(options.pull.login, login_header(request.headers));
+  TRY(const bool insecure, query_boolean(request.query, "insecure_registry"));
+  options.pull.verify_tls = !insecure;
+  return options;
+}
+
+Json spec_json(const Template& value) {
+  if (value.builtin) {
+    return Json::object(
+        {{"displayName", value.name},
+         {"mainContainer", Json::object({{"image", concat("builtin:", value.name)},
+                                         {"resources", Json::object({{"memory", "2Gi"}})}})}});
+  }
+  auto spec = Json::parse(value.spec);
+  return spec ? *std::move(spec) : Json::object();
+}
+
+Task<Json> read_optional_json(http::Body& body) {
+  CO_TRY(const std::string text, co_await http::read_all(body, kMaxJsonBodyBytes));
+  if (trim(text).empty()) {
+    co_return Json::object();
+  }
+  co_return Json::parse(text);
+}
+
+}  // namespace
+
+void TemplateRoutes::add_to(RouteTable& table) {
+  const auto id_of = [](const http::PathParameters& p) { return parameter(p, "id"); };
+  table.add("GET", "/api/v1/templates", Permission::kTemplateRead,
+            [this](NativeExchange& e, const auto&) { return list(e); });
+  table.add("GET", "/api/v1/templates/{id}", Permission::kTemplateRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return get(e, id_of(p)); });
+  if (jobs_ == nullptr) {
+    return;
+  }
+  const auto change = [&](std::string_view method, std::string_view pattern,
+                          Task<> (TemplateRoutes::*handler)(NativeExchange&, std::string)) {
+    table.add(method, pattern, Permission::kTemplateWrite,
+              [this, id_of, handler](NativeExchange& e, const auto& p) {
+                return (this->*handler)(e, to_lower(id_of(p)));
+              });
+  };
+  table.add("POST", "/api/v1/templates", Permission::kTemplateWrite,
+            [this](NativeExchange& e, const auto&) { return create(e); });
+  change("PUT", "/api/v1/templates/{id}", &TemplateRoutes::update);
+  change("DELETE", "/api/v1/templates/{id}", &TemplateRoutes::remove);
+  change("POST", "/api/v1/templates/{id}/pull", &TemplateRoutes::pull);
+  change("POST", "/api/v1/templates/{id}/build", &TemplateRoutes::build);
+  change("POST", "/api/v1/templates/{id}/import", &TemplateRoutes::import);
+  table.add("GET", "/api/v1/templates/{id}/logs", Permission::kTemplateRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return logs(e, id_of(p)); });
+}
+
+// Builtin ones are everybody's, the others their team's.
+Result<Template> TemplateRoutes::visible(const NativeExchange& exchange,
+                                         std::string_view id) const {
+  TRY(Template value, sandboxes_.templates().find(to_lower(id)));
+  if (!value.builtin && value.team_id != exchange.principal().team_id) {
+    return fail(Code::kNotFound, concat("there is no template \"", to_valid_utf8(id), "\""),
+                "template_not_found");
+  }
+  return value;
+}
+
+Json TemplateRoutes::template_json(const Template& value) const {
+  Json creation = Json::object({{"state", store::template_state_name(value.state)},
+                                {"stage", "reconciling"}});
+  if (!value.failure.empty()) {
+    creation.set("message", value.failure);
+  }
+  Json json = Json::object(
+      {{"template_id", value.name},
+       {"scope", value.builtin ? "public" : "team"},
+       {"team_id", value.builtin ? "" : value.team_id},
+       {"user_id", ""},
+       {"spec", spec_json(value)},
+       {"status", Json::object({{"idleCount", 0},
+                                {"activeCount", sandboxes_.count_of_template(value.name)},
+                                {"conditions", Json::array()},
+                                {"lastUpdateTime", rfc3339(value.updated_at)},
+                                {"creation", std::move(creation)}})},
+       {"created_at", rfc3339(value.created_at)},
+       {"updated_at", rfc3339(value.updated_at)}});
+  if (const auto config = Json::parse(value.config); !value.builtin && config) {
+    json.set("image_config", *config);  // ours: what the image says about its processes
+  }
+  return json;
+}
+
+Task<> TemplateRoutes::list(NativeExchange& exchange) {
+  Json templates = Json::array();
+  std::size_t count = 0;
+  for (const Template& value : sandboxes_.templates().all()) {
+    if (value.builtin || value.team_id == exchange.principal().team_id) {
+      templates.push(template_json(value));
+      ++count;
+    }
+  }
+  co_return co_await exchange.respond(data_response(
+      200, Json::object({{"templates", std::move(templates)}, {"count", count}})));
+}
+
+Task<> TemplateRoutes::get(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Template value, visible(exchange, id));
+  co_return co_await exchange.respond(data_response(200, template_json(value)));
+}
+
+Task<> TemplateRoutes::create(NativeExchange& exchange) {
+  CO_TRY(const Json body, co_await read_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"template_id", "spec", "registry_auth",
+                                                  "insecure_registry"}));
+  CO_TRY(const std::string name, fields.required_string("template_id"));
+  CO_TRY(auto options, parse_pull(fields));
+  const Json* spec = body.find("spec");
+  if (spec == nullptr) {
+    co_return fail(Code::kInvalidArgument, "field \"spec\" is required");
+  }
+  CO_TRY(const Template value,
+         co_await jobs_->create({exchange.principal().team_id, to_lower(name)}, *spec,
+                                std::move(options)));
+  co_return co_await exchange.respond(data_response(201, template_json(value)));
+}
+
+Task<> TemplateRoutes::update(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Json body, co_await read_json(exchange.body()));
+  CO_TRY_DO(Fields::of(body, "", {"spec"}));
+  const Json* spec = body.find("spec");
+  if (spec == nullptr) {
+    co_return fail(Code::kInvalidArgument, "field \"spec\" is required");
+  }
+  CO_TRY(const Template value,
+         co_await jobs_->update({exchange.principal().team_id, std::move(id)}, *spec));
+  co_return co_await exchange.respond(data_response(200, template_json(value)));
+}
+
+Task<> TemplateRoutes::remove(NativeExchange& exchange, std::string id) {
+  CO_TRY_DO(co_await jobs_->remove({exchange.principal().team_id, id}));
+  co_return co_await exchange.respond(
+      data_response(200, Json::object({{"message", concat("template ", id, " deleted")}})));
+}
+
+Task<> TemplateRoutes::pull(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"registry_auth", "insecure_registry"}));
+  CO_TRY(auto options, parse_pull(fields));
+  CO_TRY(auto log, co_await jobs_->pull({exchange.principal().team_id, id}, std::move(options)));
+  co_return co_await follow(exchange, std::move(id), std::move(log), false);
+}
+
+Task<> TemplateRoutes::build(NativeExchange& exchange, std::string id) {
+  CO_TRY(auto options, parse_build(exchange.request()));
+  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY(auto log, co_await jobs_->build({exchange.principal().team_id, id}, std::move(upload),
+                                         std::move(options)));
+  co_return co_await follow(exchange, std::move(id), std::move(log), true);
+}
+
+Task<> TemplateRoutes::import(NativeExchange& exchange, std::string id) {
+  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY(auto log,
+         co_await jobs_->import({exchange.principal().team_id, id}, std::move(upload)));
+  co_return co_await follow(exchange, std::move(id), std::move(log), true);
+}
+
+Task<> TemplateRoutes::logs(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Template value, visible(exchange, id));
+  CO_TRY(auto log, jobs_->log(value.name));
+  co_return co_await follow(exchange, value.name, std::move(log), false);
+}
+
+Task<std::string> TemplateRoutes::receive_upload(NativeExchange& exchange) {
+  const std::string path = jobs_->new_upload();
+  const Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  if (!file) {
+    co_return fail_errno("storing the upload");
+  }
+  std::string buffer(kPieceBytes, '\0');
+  std::uint64_t total = 0;
+  Result<> received;
+  for (;;) {
+    std::size_t filled = 0;
+    while (filled < buffer.size()) {
+      const auto got = co_await exchange.body().read(std::span{buffer}.subspan(filled));
+      if (!got || *got == 0) {
+        received = got ? Result<>{} : Result<>{fail(got.error())};
+        break;
+      }
+      filled += *got;
+    }
+    total += filled;
+    if (received && total > control::kMaxUploadBytes) {
+      received = fail(Code::kResourceExhausted,
+                      concat("the upload is larger than ",
+                             format_quantity(control::kMaxUploadBytes)),
+                      "request_too_large");
+    }
+    if (received && filled > 0) {
+      received = co_await jobs_->append_upload(file.get(), {buffer.data(), filled});
+    }
+    if (!received || filled < buffer.size()) {
+      break;
+    }
+  }
+  if (!received) {
+    ::unlink(path.c_str());
+    co_return fail(std::move(received).error());
+  }
+  co_return path;
+}
+
+Task<> TemplateRoutes::follow(NativeExchange& exchange, std::string id,
+                              std::shared_ptr<control::BuildLog> log, bool owner) {
+  CO_TRY_DO(co_await exchange.start(
+      200, {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
+      std::nullopt));
+  std::uint64_t from = 0;
+  for (;;) {
+    auto piece = co_await with_deadline(kAliveInterval, log->next(from));
+    if (!piece && piece.error().code == Code::kDeadlineExceeded) {
+      piece = std::string{"{\"type\":\"alive\"}\n"};
+    }
+    Result<> written = piece ? Result<>{} : Result<>{fail(piece.error())};
+    if (piece && piece->empty()) {
+      co_return co_await exchange.finish();
+    }
+    if (piece) {
+      written = co_await exchange.write(*piece);
+    }
+    if (!written) {
+      if (owner) {
+        jobs_->cancel(id);
+      }
+      co_return fail(std::move(written).error());
+    }
+  }
+}
+
+}  // namespace atl::service::native
