@@ -16,6 +16,7 @@
 #include "control/identity.h"
 #include "control/resources.h"
 #include "control/sandboxes.h"
+#include "control/template_jobs.h"
 #include "daemon/child.h"
 #include "daemon/layout.h"
 #include "daemon/privileges.h"
@@ -33,6 +34,8 @@ namespace {
 constexpr std::chrono::seconds kDrainTime{10};
 constexpr std::size_t kHashBytes = 32;
 constexpr std::size_t kMaxStoreQueue = 8192;
+constexpr std::size_t kArchiveThreads = 2;
+constexpr std::size_t kMaxArchiveQueue = 256;
 
 Result<std::string> read_admin_hash(int fd) {
   std::string hash(kHashBytes, '\0');
@@ -120,7 +123,19 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                {.resources = control::host_resource_policy()}};
   CO_TRY_DO(co_await sandboxes.start());
   control::Contexts contexts{reactor, sandboxes, clock};
-  service::native::NativeApi native{sandboxes, contexts, identity, clock, metrics};
+  io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
+  CO_TRY(const store::Limits build_limits,
+         control::decide_limits(control::host_resource_policy(), {}));
+  control::TemplateJobs templates{{.reactor = reactor,
+                                   .pool = archive_threads,
+                                   .node = *node,
+                                   .sandboxes = sandboxes,
+                                   .store = access,
+                                   .clock = clock,
+                                   .build_limits = build_limits,
+                                   .directory = layout.db_mount() + "/images"}};
+  CO_TRY_DO(co_await templates.start());
+  service::native::NativeApi native{sandboxes, contexts, identity, clock, metrics, &templates};
 
   CO_TRY(Fd port, open_port(options));
   http::Server server{reactor, std::move(port),
@@ -132,6 +147,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   serving.add("identity", identity.run());
   serving.add("sandboxes", sandboxes.run());
   serving.add("contexts", contexts.run());
+  serving.add("templates", templates.run());
   co_return co_await serving.run(reactor);
 }
 
