@@ -35,7 +35,7 @@ Task<Json> read_envelope(http::ClientResponse& response, const Endpoint& endpoin
 }  // namespace
 
 Api::Api(io::Reactor& reactor, const Endpoint& endpoint)
-    : endpoint_(endpoint), client_(reactor, endpoint.url) {}
+    : endpoint_(endpoint), client_(reactor, endpoint.url, endpoint.tls.get()) {}
 
 http::Headers Api::headers() const {
   http::Headers headers{{"Accept", "application/json"}, {"User-Agent", "atoll-cli"}};

@@ -31,6 +31,9 @@ struct Dispatch {
   Task<int> operator()(const InspectOptions& options) { return command_inspect(context, options); }
   Task<int> operator()(const RemoveOptions& options) { return command_remove(context, options); }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
+  Task<int> operator()(const CertDevOptions& options) {
+    return command_cert_dev(context, options);
+  }
   Task<int> operator()(const DoctorOptions& options) { return command_doctor(context, options); }
   Task<int> operator()(const VersionOptions& options) { return command_version(context, options); }
 };

@@ -55,6 +55,20 @@ Result<> find_key(Endpoint& endpoint, const GlobalOptions& options, const EnvLoo
   return {};
 }
 
+Result<> find_trust(Endpoint& endpoint, const GlobalOptions& options, const EnvLookup& lookup) {
+  const auto file = options.ca_file.empty() ? lookup("ATOLL_CA_FILE") : options.ca_file;
+  tls::ClientOptions trust{.trusted_pem = {}, .protocols = {"http/1.1"}};
+  if (!file.empty()) {
+    TRY(trust.trusted_pem, read_file(file));
+  }
+  auto context = tls::Context::client(trust);
+  if (!context) {
+    return fail(std::move(context).error().note(file));
+  }
+  endpoint.tls = *std::move(context);
+  return {};
+}
+
 }  // namespace
 
 std::string lookup_process_env(const char* name) {
@@ -73,6 +87,9 @@ Result<Endpoint> resolve_endpoint(const GlobalOptions& options, const EnvLookup&
     return fail(std::move(url).error().note(concat("API address ", endpoint.url_text)));
   }
   endpoint.url = *std::move(url);
+  if (endpoint.url.secure) {
+    TRY_DO(find_trust(endpoint, options, lookup));
+  }
   TRY_DO(find_key(endpoint, options, lookup));
   return endpoint;
 }

@@ -58,6 +58,12 @@ The exit status is that of the command: 128 + N when signal N ended it, 124 afte
 
 An existing directory as destination receives the source inside it. Executable bits and symbolic
 links are kept. Files arrive whole or not at all. A local name with a colon: ./a:b)"},
+    CommandHelp{"cert", "cert dev [OPTIONS]", "Make certificates for development",
+                R"(Examples:
+  atoll cert dev
+  atoll cert dev --dir /etc/atoll/tls --name box.lan,*.box.lan,192.168.1.5
+
+An authority that is already in the directory is kept, so that clients that trust it go on.)"},
     CommandHelp{"doctor", "doctor [OPTIONS]", "Check this host and say how to fix what is missing",
                 R"(Examples:
   atoll doctor

@@ -19,6 +19,7 @@ struct GlobalOptions {
   std::string api_url;
   std::string api_key;
   std::string data_dir;
+  std::string ca_file;  // whom to trust on https; empty: the host's roots
 };
 
 // What a new sandbox shall be like.
@@ -69,11 +70,16 @@ struct CopyOptions {
   std::string destination;
   std::string user;
 };
+struct CertDevOptions {
+  std::string directory = "atoll-cert";
+  std::string names = "localhost,*.localhost,127.0.0.1";
+};
 struct DoctorOptions {};
 struct VersionOptions {};
 
 using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
-                             RemoveOptions, CopyOptions, DoctorOptions, VersionOptions>;
+                             RemoveOptions, CopyOptions, CertDevOptions, DoctorOptions,
+                             VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

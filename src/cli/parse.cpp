@@ -34,6 +34,8 @@ struct Raw {
   std::string id;
   std::vector<std::string> ids;
   CopyOptions copy;
+  CertDevOptions cert;
+  std::string what;
 };
 
 void add_global_options(CLI::App& app, Raw& raw) {
@@ -48,6 +50,8 @@ void add_global_options(CLI::App& app, Raw& raw) {
       ->type_name("KEY");
   app.add_option("--data-dir", raw.global.data_dir, "Data directory whose admin.key to use")
       ->type_name("DIR");
+  app.add_option("--ca-file", raw.global.ca_file, "Certificates to trust on https (PEM)")
+      ->type_name("FILE");
 }
 
 void add_sandbox_options(CLI::App& app, Raw& raw) {
@@ -119,6 +123,15 @@ void describe(CLI::App& app, Raw& raw) {
       ->required();
   copy->add_option("-u,--user", raw.copy.user, "Act as this user in the sandbox [user]")
       ->type_name("USER");
+  auto* cert = add_command(app, raw, "cert");
+  cert->add_option("WHAT", raw.what, "dev: a local authority and a certificate it signed")
+      ->required()
+      ->check(CLI::IsMember({"dev"}));
+  cert->add_option("--dir", raw.cert.directory, "Where to put the files [atoll-cert]")
+      ->type_name("DIR");
+  cert->add_option("--name", raw.cert.names,
+                   "Names and addresses [localhost,*.localhost,127.0.0.1]")
+      ->type_name("LIST");
   add_command(app, raw, "doctor");
   add_command(app, raw, "version");
 }
@@ -211,6 +224,9 @@ Result<Command> to_command(const CLI::App& app, Raw& raw,
   }
   if (name == "cp") {
     return raw.copy;
+  }
+  if (name == "cert") {
+    return raw.cert;
   }
   if (name == "doctor") {
     return DoctorOptions{};

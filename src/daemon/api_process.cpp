@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -27,6 +28,7 @@
 #include "node/client.h"
 #include "service/native/native_api.h"
 #include "store/room.h"
+#include "tls/context.h"
 
 namespace atl::daemon {
 namespace {
@@ -36,6 +38,7 @@ constexpr std::size_t kHashBytes = 32;
 constexpr std::size_t kMaxStoreQueue = 8192;
 constexpr std::size_t kArchiveThreads = 2;
 constexpr std::size_t kMaxArchiveQueue = 256;
+constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
   std::string hash(kHashBytes, '\0');
@@ -44,6 +47,24 @@ Result<std::string> read_admin_hash(int fd) {
   }
   ::close(fd);
   return hash;
+}
+
+// Null: plain HTTP. The file stays with the supervisor, for the next API process.
+Result<std::unique_ptr<tls::Context>> read_tls_identity(int fd) {
+  if (fd < 0) {
+    return nullptr;
+  }
+  std::string pem(kMaxIdentityBytes, '\0');
+  const ssize_t size = ::pread(fd, pem.data(), pem.size(), 0);
+  ::close(fd);
+  if (size <= 0 || static_cast<std::size_t>(size) == pem.size()) {
+    return fail(Code::kInternal, "the supervisor handed over no usable certificate");
+  }
+  pem.resize(static_cast<std::size_t>(size));
+  auto context = tls::Context::server(
+      {.identity = {.certificate_pem = pem, .key_pem = pem}, .protocols = {"h2", "http/1.1"}});
+  ::explicit_bzero(pem.data(), pem.size());
+  return context;
 }
 
 Result<Fd> open_port(const ApiOptions& options) {
@@ -107,7 +128,8 @@ class Serving {
   Scope scope_;
 };
 
-Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_hash) {
+Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_hash,
+             const tls::Context* tls) {
   const Layout layout{.run_dir = options.common.run_dir};
   const SystemWallClock clock;
   Metrics metrics;
@@ -140,7 +162,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY(Fd port, open_port(options));
   http::Server server{reactor, std::move(port),
                       [&native](http::Exchange& exchange) { return native.handle(exchange); },
-                      http::ServerLimits{}, metrics};
+                      http::ServerLimits{}, metrics, {.tls = tls}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};
@@ -157,10 +179,11 @@ Result<> run_api(const ApiOptions& options) {
   ::umask(077);
   stop_inheriting(options.common.ready_fd);
   TRY(std::string admin_hash, read_admin_hash(options.admin_fd));
+  TRY(const auto tls, read_tls_identity(options.tls_fd));
   TRY_DO(drop_privileges({options.common.uid, options.common.gid}));
   TRY_DO(die_with(options.common.supervisor));
   io::Reactor reactor;
-  return reactor.run_until_complete(serve(reactor, options, std::move(admin_hash)));
+  return reactor.run_until_complete(serve(reactor, options, std::move(admin_hash), tls.get()));
 }
 
 }  // namespace atl::daemon

@@ -102,7 +102,7 @@ void add(std::vector<std::string>& words, const char* name, std::string value) {
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
       Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
-                               "guest-binary"}));
+                               "guest-binary", "tls-cert", "tls-key"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
@@ -110,6 +110,11 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   options.guest_binary = arguments.text("guest-binary");
   TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
   TRY(options.log, parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
+  options.tls_certificate = arguments.text("tls-cert");
+  options.tls_key = arguments.text("tls-key");
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return fail(Code::kInvalidArgument, "--tls-cert and --tls-key are given together");
+  }
   if (arguments.has("pool-size")) {
     const auto bytes = parse_quantity(arguments.text("pool-size"));
     if (!bytes || *bytes == 0) {
@@ -134,7 +139,7 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd"})));
+      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd"})));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -142,6 +147,7 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   options.port = static_cast<std::uint16_t>(port);
   TRY(options.listen_fd, parse_fd(arguments, "listen-fd"));
   TRY(options.admin_fd, parse_fd(arguments, "admin-fd"));
+  TRY(options.tls_fd, parse_fd(arguments, "tls-fd"));
   return options;
 }
 
@@ -162,6 +168,9 @@ std::vector<std::string> to_words(const ApiOptions& options) {
     add(words, "--listen-fd", concat(options.listen_fd));
   }
   add(words, "--admin-fd", concat(options.admin_fd));
+  if (options.tls_fd >= 0) {
+    add(words, "--tls-fd", concat(options.tls_fd));
+  }
   return words;
 }
 

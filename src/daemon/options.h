@@ -21,6 +21,8 @@ struct ServeOptions {
   std::string user;             // empty: "atoll" if there is one, else the reserved number
   std::string guest_binary;     // empty: beside the executable
   std::uint64_t pool_bytes = 0;
+  std::string tls_certificate;  // files; both or none
+  std::string tls_key;
   LogFormat log = LogFormat::kText;
 };
 
@@ -50,6 +52,7 @@ struct ApiOptions {
   std::uint16_t port = 0;
   int listen_fd = -1;  // a port below 1024, bound by the supervisor
   int admin_fd = -1;   // the SHA-256 of the admin key, 32 bytes
+  int tls_fd = -1;     // certificates and private key, one PEM text; none: plain HTTP
 };
 
 Result<ServeOptions> parse_serve(std::span<char* const> words);
@@ -65,6 +68,8 @@ Usage: atoll serve [options]
 
   --data-dir DIR       where everything is kept            (default /var/lib/atoll)
   --listen ADDR:PORT   where the API answers; port 0 picks (default 127.0.0.1:7070)
+  --tls-cert FILE      certificate chain (PEM): the API speaks HTTPS only; needs --tls-key
+  --tls-key FILE       its private key (PEM); `atoll cert dev` makes both for development
   --cache-dir DIR      built templates  (default $ATOLL_CACHE_DIR, else /var/cache/atoll)
   --user NAME          account of the API process (default atoll, else the number 61042)
   --log json|text      form of the log (default text on a terminal, else json)

@@ -18,6 +18,7 @@
 #include "daemon/supervisor.h"
 #include "image/room.h"
 #include "io/stream.h"
+#include "tls/context.h"
 
 namespace atl::daemon {
 namespace {
@@ -68,6 +69,17 @@ Result<Fd> bind_privileged_port(const ServeOptions& options) {
   return io::Listener::bind_tcp(options.host, options.port);
 }
 
+// Read while we are root, so that the key may belong to root; never seen by the API's arguments.
+// One text carries both: a reader of PEM skips what it does not look for.
+Result<Fd> load_tls_identity(const ServeOptions& options) {
+  if (options.tls_certificate.empty()) {
+    return Fd{};
+  }
+  TRY(const tls::Identity identity,
+      tls::read_identity(options.tls_certificate, options.tls_key));
+  return seal_in_memory(concat(identity.certificate_pem, "\n", identity.key_pem));
+}
+
 }  // namespace
 
 Result<> run_serve(const ServeOptions& options) {
@@ -87,6 +99,7 @@ Result<> run_serve(const ServeOptions& options) {
   TRY_DO(prepare_directories(layout, account));
   TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
+  TRY(const Fd tls_identity, load_tls_identity(options));
   TRY(const Fd privileged_port, bind_privileged_port(options));
   TRY(const Fd signals, open_signals());
   TRY_DO(enter_private_mounts());
@@ -113,7 +126,8 @@ Result<> run_serve(const ServeOptions& options) {
                .host = options.host,
                .port = options.port,
                .listen_fd = privileged_port ? privileged_port.get() : -1,
-               .admin_fd = admin_key.get()},
+               .admin_fd = admin_key.get(),
+               .tls_fd = tls_identity ? tls_identity.get() : -1},
        .notifier = notifier,
        .signals = signals.get()}};
   auto outcome = supervisor.run();

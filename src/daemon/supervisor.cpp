@@ -73,8 +73,10 @@ Result<> Supervisor::start_api() {
   ApiOptions options = parts_.api;
   options.common.ready_fd = pipe.write_end.get();
   std::vector<int> fds = {options.common.ready_fd, options.admin_fd};
-  if (options.listen_fd >= 0) {
-    fds.push_back(options.listen_fd);
+  for (const int optional_fd : {options.listen_fd, options.tls_fd}) {
+    if (optional_fd >= 0) {
+      fds.push_back(optional_fd);
+    }
   }
   TRY(api_.pid, start_child(to_words(options), fds));
   api_.ready = std::move(pipe.read_end);
@@ -164,14 +166,14 @@ void Supervisor::on_ready(Service& service) {
   parts_.api.port = static_cast<std::uint16_t>(*port);  // a restarted one must have the same
   if (!announced_) {
     announced_ = true;
-    std::printf("atoll is ready on http://%s:%u (data in %s)\n"
+    const std::string url = concat(parts_.api.tls_fd >= 0 ? "https" : "http", "://",
+                                   host_for_url(parts_.api.host), ":", parts_.api.port);
+    std::printf("atoll is ready on %s (data in %s)\n"
                 "The admin key is in %s. Use it like this:\n"
-                "  export ATOLL_API_URL=http://%s:%u ATOLL_KEY_FILE=%s\n"
+                "  export ATOLL_API_URL=%s ATOLL_KEY_FILE=%s\n"
                 "  atoll run --rm -- python3 -c 'print(6 * 7)'\n",
-                host_for_url(parts_.api.host).c_str(), parts_.api.port,
-                parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(),
-                host_for_url(parts_.api.host).c_str(), parts_.api.port,
-                parts_.layout.admin_key().c_str());
+                url.c_str(), parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(),
+                url.c_str(), parts_.layout.admin_key().c_str());
     std::fflush(stdout);
     parts_.notifier.send("READY=1");
   }

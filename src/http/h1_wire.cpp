@@ -64,6 +64,24 @@ Task<std::size_t> Http1Wire::fill() {
   co_return got;
 }
 
+Task<bool> Http1Wire::begins_with(std::string_view mark) {
+  CHECK(mark.size() <= kInputBytes);
+  for (;;) {
+    const auto begun = input().substr(0, mark.size());
+    if (!mark.starts_with(begun)) {
+      co_return false;
+    }
+    if (begun.size() == mark.size()) {
+      co_return true;
+    }
+    CO_TRY(const auto got, co_await read_stream(std::span{*buffer_}.subspan(end_)));
+    if (got == 0) {
+      co_return false;
+    }
+    end_ += got;
+  }
+}
+
 std::unexpected<Error> Http1Wire::refuse(Refusal refusal) {
   refusal_ = refusal;
   return fail(Code::kInvalidArgument, std::string{refusal.reason}, "malformed_message");

@@ -37,6 +37,9 @@ class Http1Wire {
 
   // Reads some bytes into the empty buffer; 0 when the peer has finished. No deadline of its own.
   Task<std::size_t> fill();
+  // Whether the input, at the start of a connection, begins with `mark`. Reads only as long as
+  // that is undecided, and consumes nothing. No deadline of its own.
+  Task<bool> begins_with(std::string_view mark);
   // True with a head; false when the peer finished before the first byte. No deadline of its own.
   Task<bool> read_head();
   // The next bytes of the body, 0 at its end.

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxDrainBytes = std::size_t{256} * 1024;
 constexpr std::size_t kMaxLingerBytes = std::size_t{1024} * 1024;
 constexpr Duration kLingerTime = 2s;
+constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 std::string peer_name(int fd) {
   sockaddr_storage storage{};
@@ -37,15 +38,6 @@ std::string peer_name(int fd) {
   return "unix";
 }
 
-Response error_response(int status, std::string_view code, std::string_view message) {
-  std::string body = "{\"error\":{\"code\":";
-  append_json_string(body, code);
-  body += ",\"message\":";
-  append_json_string(body, message);
-  body += "}}";
-  return {status, {{"content-type", "application/json"}}, std::move(body)};
-}
-
 Http1Wire::Options wire_options(ServerCore& core) {
   return {.role = Role::kRequest,
           .limits = {core.limits.header_bytes, core.limits.header_count},
@@ -64,7 +56,9 @@ ServerConnection::ServerConnection(ServerCore& core, std::unique_ptr<io::Stream>
       peer_(peer_name(fd)) {}
 
 void ServerConnection::close_if_idle() {
-  if (idle_ != nullptr) {
+  if (http2_ != nullptr) {
+    http2_->drain();
+  } else if (idle_ != nullptr) {
     idle_->cancel();
   } else if (exchange_ != nullptr && exchange_->websocket() != nullptr) {
     exchange_->websocket()->go_away();
@@ -72,6 +66,28 @@ void ServerConnection::close_if_idle() {
 }
 
 Task<> ServerConnection::serve() {
+  CO_TRY(const bool arrived, co_await wait_for_bytes(core_.limits.header_timeout));
+  if (!arrived) {
+    co_return ok();
+  }
+  const auto preface =
+      co_await with_deadline(core_.limits.header_timeout, wire_.begins_with(kHttp2Preface));
+  if (preface && *preface) {
+    co_return co_await serve_http2();
+  }
+  co_return co_await serve_http1();
+}
+
+Task<> ServerConnection::serve_http2() {
+  Http2Connection connection{core_, *stream_, peer_, wire_.take_input()};
+  http2_ = &connection;
+  auto served = co_await connection.serve();
+  http2_ = nullptr;
+  CO_TRY_DO(std::move(served));
+  co_return co_await linger();
+}
+
+Task<> ServerConnection::serve_http1() {
   for (bool first = true;; first = false) {
     CO_TRY(const bool arrived, co_await next_request(first));
     if (!arrived) {
@@ -185,15 +201,7 @@ bool ServerConnection::has_unread_bytes() const {
 }
 
 Task<> ServerConnection::answer_failure(ServerExchange& exchange, const Result<>& handled) {
-  if (handled) {
-    LOG_ERROR("a request was not answered", {"method", exchange.request().method},
-              {"path", exchange.request().path});
-    co_return co_await exchange.respond(error_response(500, "internal", "no answer was made"));
-  }
-  const Error& error = handled.error();
-  // The one failure that HTTP has a status of its own for.
-  const int status = error.reason == kClientStalled ? 408 : code_http_status(error.code);
-  co_return co_await exchange.respond(error_response(status, code_name(error.code), error.message));
+  co_return co_await exchange.respond(failure_response(exchange.request(), handled));
 }
 
 Task<> ServerConnection::linger() {

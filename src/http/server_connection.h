@@ -1,4 +1,5 @@
-// One client connection of the server: requests in order, one at a time, until it ends.
+// One client connection of the server: requests in order, one at a time, until it ends. A client
+// that begins with the preface of HTTP/2 (chosen by ALPN or known before) goes to Http2Connection.
 //
 // Pipelined requests wait in the wire's buffer (and then in the kernel) while one is served, so a
 // client cannot make the server hold more than one request. The connection ends after a refusal,
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "http/h1_wire.h"
+#include "http/h2_connection.h"
 #include "http/server_core.h"
 #include "http/server_exchange.h"
 
@@ -23,6 +25,8 @@ class ServerConnection {
   void close_if_idle();
 
  private:
+  Task<> serve_http1();
+  Task<> serve_http2();
   // False when no request came: closed, timed out, refused (and answered).
   Task<bool> next_request(bool first);
   Task<bool> wait_for_bytes(Duration timeout);
@@ -44,6 +48,7 @@ class ServerConnection {
   Http1Wire wire_;
   std::string peer_;
   CancelState* idle_ = nullptr;
+  Http2Connection* http2_ = nullptr;
   ServerExchange* exchange_ = nullptr;  // under way
 };
 

