@@ -21,6 +21,7 @@
 #include "daemon/child.h"
 #include "daemon/layout.h"
 #include "daemon/privileges.h"
+#include "http/cors.h"
 #include "http/server.h"
 #include "io/offload.h"
 #include "io/reactor.h"
@@ -160,9 +161,13 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   service::native::NativeApi native{sandboxes, contexts, identity, clock, metrics, &templates};
 
   CO_TRY(Fd port, open_port(options));
-  http::Server server{reactor, std::move(port),
-                      [&native](http::Exchange& exchange) { return native.handle(exchange); },
-                      http::ServerLimits{}, metrics, {.tls = tls}};
+  CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));
+  http::Handler handler = [&native](http::Exchange& exchange) { return native.handle(exchange); };
+  if (cors) {
+    handler = http::with_cors(*std::move(cors), std::move(handler));
+  }
+  http::Server server{reactor, std::move(port), std::move(handler), http::ServerLimits{}, metrics,
+                      {.tls = tls}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};

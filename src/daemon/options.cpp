@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "daemon/arguments.h"
+#include "http/cors.h"
 
 namespace atl::daemon {
 namespace {
@@ -102,7 +103,8 @@ void add(std::vector<std::string>& words, const char* name, std::string value) {
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
       Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
-                               "guest-binary", "tls-cert", "tls-key"}));
+                               "guest-binary", "tls-cert", "tls-key",
+                               "cors-origin"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
@@ -115,6 +117,8 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return fail(Code::kInvalidArgument, "--tls-cert and --tls-key are given together");
   }
+  options.cors_origin = arguments.text("cors-origin", options.cors_origin);
+  TRY_DO(http::parse_cors_policy(options.cors_origin));
   if (arguments.has("pool-size")) {
     const auto bytes = parse_quantity(arguments.text("pool-size"));
     if (!bytes || *bytes == 0) {
@@ -139,7 +143,8 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd"})));
+      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd",
+                                          "cors-origin"})));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -148,6 +153,7 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(options.listen_fd, parse_fd(arguments, "listen-fd"));
   TRY(options.admin_fd, parse_fd(arguments, "admin-fd"));
   TRY(options.tls_fd, parse_fd(arguments, "tls-fd"));
+  options.cors_origin = arguments.text("cors-origin", options.cors_origin);
   return options;
 }
 
@@ -168,6 +174,7 @@ std::vector<std::string> to_words(const ApiOptions& options) {
     add(words, "--listen-fd", concat(options.listen_fd));
   }
   add(words, "--admin-fd", concat(options.admin_fd));
+  add(words, "--cors-origin", options.cors_origin);
   if (options.tls_fd >= 0) {
     add(words, "--tls-fd", concat(options.tls_fd));
   }

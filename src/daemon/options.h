@@ -23,6 +23,7 @@ struct ServeOptions {
   std::uint64_t pool_bytes = 0;
   std::string tls_certificate;  // files; both or none
   std::string tls_key;
+  std::string cors_origin = "*";  // a list, * or none
   LogFormat log = LogFormat::kText;
 };
 
@@ -53,6 +54,7 @@ struct ApiOptions {
   int listen_fd = -1;  // a port below 1024, bound by the supervisor
   int admin_fd = -1;   // the SHA-256 of the admin key, 32 bytes
   int tls_fd = -1;     // certificates and private key, one PEM text; none: plain HTTP
+  std::string cors_origin = "*";
 };
 
 Result<ServeOptions> parse_serve(std::span<char* const> words);
@@ -70,6 +72,7 @@ Usage: atoll serve [options]
   --listen ADDR:PORT   where the API answers; port 0 picks (default 127.0.0.1:7070)
   --tls-cert FILE      certificate chain (PEM): the API speaks HTTPS only; needs --tls-key
   --tls-key FILE       its private key (PEM); `atoll cert dev` makes both for development
+  --cors-origin LIST   origins of web pages that may call the API, * or none (default *)
   --cache-dir DIR      built templates  (default $ATOLL_CACHE_DIR, else /var/cache/atoll)
   --user NAME          account of the API process (default atoll, else the number 61042)
   --log json|text      form of the log (default text on a terminal, else json)

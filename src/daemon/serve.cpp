@@ -127,7 +127,8 @@ Result<> run_serve(const ServeOptions& options) {
                .port = options.port,
                .listen_fd = privileged_port ? privileged_port.get() : -1,
                .admin_fd = admin_key.get(),
-               .tls_fd = tls_identity ? tls_identity.get() : -1},
+               .tls_fd = tls_identity ? tls_identity.get() : -1,
+               .cors_origin = options.cors_origin},
        .notifier = notifier,
        .signals = signals.get()}};
   auto outcome = supervisor.run();

@@ -72,7 +72,7 @@ TEST_F(Curl, PostWithExpectContinue) {
       "head -c 3000000 /dev/zero | ");
   ASSERT_TRUE(answer);
   EXPECT_NE(std::string::npos, answer->find("< HTTP/1.1 100 Continue"));
-  EXPECT_TRUE(answer->ends_with("POST /p 3000000\n"));
+  EXPECT_NE(std::string::npos, answer->find("POST /p 3000000\n"));  // amid what -v says
 }
 
 TEST_F(Curl, ChunkedUploadAndDownload) {

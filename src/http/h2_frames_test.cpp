@@ -126,6 +126,16 @@ Task<> serve(Exchange& exchange, Counts& counts) {
       counts.bytes += got;
     }
   }
+  if (path == "/ws") {
+    CO_TRY(auto socket, co_await exchange.accept_websocket({}));
+    for (;;) {
+      CO_TRY(const auto message, co_await socket->receive());
+      if (message.kind == WebSocketMessage::Kind::kClose) {
+        co_return ok();
+      }
+      CO_TRY_DO(co_await socket->send_text(message.payload));
+    }
+  }
   if (path == "/large") {
     const std::string piece(10'000, 'x');
     CO_TRY_DO(co_await exchange.start(200, {}, std::nullopt));
@@ -349,6 +359,40 @@ TEST(Http2Frames, AWriterWaitsForThePeersWindow) {
     }
   };
   EXPECT_TRUE(rig.server.run(Steps::run(rig)));
+}
+
+std::string connect_fields(std::string_view protocol) {
+  return request_fields("CONNECT", "/ws") + field(":protocol", protocol) +
+         field("sec-websocket-version", "13");
+}
+
+TEST(Http2Frames, AWebSocketRunsInAStream) {
+  Rig rig;
+  const auto hello = encode_websocket(WebSocketRole::kClient, WebSocketMessage::Kind::kText, "hey");
+  const auto bye = encode_websocket_close(WebSocketRole::kClient, 1000, "");
+  struct Steps {
+    static Task<std::string> run(Rig& rig, std::string hello, std::string bye) {
+      CO_TRY(auto stream, co_await connect_raw(rig.server));
+      CO_TRY_DO(co_await stream->write(start()));
+      // The extension counts once the settings that offer it are acknowledged.
+      CO_TRY_DO(co_await read_until(*stream, std::string("\0\0\0\x04\x01\0\0\0\0", 9)));
+      CO_TRY_DO(co_await stream->write(
+          frame(kSettings, 1, 0, "") + frame(kHeaders, kEndHeaders, 1, connect_fields("websocket")) +
+          frame(kData, 0, 1, hello.substr(0, 3)) + frame(kData, 0, 1, hello.substr(3)) + get(3) +
+          frame(kHeaders, kEndHeaders, 5, connect_fields("other")) + frame(kData, 0, 1, bye)));
+      co_return co_await read_to_end(*stream);
+    }
+  };
+  const auto answer = rig.server.run(Steps::run(rig, hello, bye));
+  ASSERT_TRUE(answer);
+  std::map<std::uint32_t, std::string> bodies;
+  for (const auto& each : parse(*answer)) {
+    bodies[each.stream] += each.type == kData ? each.payload : "";
+  }
+  EXPECT_EQ("\x81\x03hey\x88\x02\x03\xe8", bodies[1]);
+  EXPECT_EQ("hello", bodies[3]);
+  EXPECT_NE(std::string::npos, bodies[5].find("bad_request"));
+  EXPECT_EQ(0, rig.server.metrics().gauge("atoll_http_websockets_open", "").value());
 }
 
 TEST(Http2Frames, DrainingFinishesWhatIsUnderWay) {

@@ -20,6 +20,13 @@ Task<> NativeExchange::start(int status, http::Headers headers,
   return inner_.start(status, std::move(headers), length);
 }
 
+Task<std::unique_ptr<http::WebSocket>> NativeExchange::accept_websocket(
+    http::WebSocketOptions options) {
+  CO_TRY(auto socket, co_await inner_.accept_websocket(std::move(options)));
+  status_ = 101;
+  co_return std::move(socket);
+}
+
 Task<> NativeExchange::write(std::string_view bytes) {
   bytes_sent_ += bytes.size();
   return inner_.write(bytes);

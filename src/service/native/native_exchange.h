@@ -22,6 +22,7 @@ class NativeExchange final : public http::Exchange {
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }
+  Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override;
   const std::string& peer() const override { return inner_.peer(); }
 
   const std::string& request_id() const { return request_id_; }
