@@ -132,13 +132,30 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
   return info;
 }
 
+// Where the pool cannot limit, hello has said so: the cell runs without a limit.
+Result<> Cells::limit_disk(const std::string& id, std::uint64_t limit_bytes) {
+  TRY(const layers::PoolStatus status, parts_.pool.status());
+  return status.quota ? parts_.pool.set_upper_limit(id, limit_bytes) : Result<>{};
+}
+
+// Mounting an overlay writes to its work directory. On a full disk that fails and the kernel mounts
+// it read-only without a word, so a disk gets some room until its cell runs.
+Result<> Cells::widen_disk(const std::string& id, std::uint64_t limit_bytes) {
+  TRY(const layers::PoolStatus status, parts_.pool.status());
+  if (!status.quota || limit_bytes == 0) {
+    return limit_disk(id, limit_bytes);
+  }
+  TRY(const layers::UpperUsage usage, parts_.pool.upper_usage(id));
+  return limit_disk(id, std::max(limit_bytes, usage.used_bytes) + kMountRoomBytes);
+}
+
 Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
                                   StoredCell stored) {
   TRY_DO(parts_.records.put(stored));
   if (stored.fresh_upper) {
     TRY(spec.upper_dir, parts_.pool.create_upper(request.id, request.limits.disk_bytes));
   } else {
-    TRY_DO(parts_.pool.set_upper_limit(request.id, request.limits.disk_bytes));
+    TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }
   const std::string path = socket_path(request.id);
   TRY(const Fd listening, io::Listener::bind_unix(path, 0600));
@@ -147,6 +164,9 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   }
   spec.guest_listen_fd = listening.get();
   TRY(runtime::Cell cell, parts_.runtime.create(spec));
+  if (!stored.fresh_upper) {
+    TRY_DO(limit_disk(request.id, request.limits.disk_bytes));
+  }
   stored.state = StoredCell::State::kRunning;
   stored.pid = cell.record.pid;
   stored.start_time = cell.record.start_time;
@@ -290,7 +310,7 @@ Result<> Cells::set_limits(const std::string& id, const Limits& limits) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
   TRY_DO(parts_.runtime.set_limits(id, runtime_limits(limits)));
-  return parts_.pool.set_upper_limit(id, limits.disk_bytes);
+  return limit_disk(id, limits.disk_bytes);
 }
 
 Result<> Cells::freeze(const std::string& id) {

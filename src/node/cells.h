@@ -84,6 +84,8 @@ class Cells {
 
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
   Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored);
+  Result<> limit_disk(const std::string& id, std::uint64_t limit_bytes);
+  Result<> widen_disk(const std::string& id, std::uint64_t limit_bytes);
   Result<> undo_create(const StoredCell& stored, const std::optional<Entry>& before);
   Result<DeathWatch::Ticket> watch(const std::string& id, Fd pidfd);
   void on_death(DeathWatch::Ticket ticket);

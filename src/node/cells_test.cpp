@@ -83,6 +83,32 @@ TEST_F(CellsTest, ContinuingNeedsADiskAndAFreshOneNeedsNone) {
   EXPECT_TRUE(cells_->create(on_existing));
 }
 
+TEST_F(CellsTest, APoolWithoutQuotaCanContinueAndChangeLimits) {
+  CreateRequest limited = request("a");
+  limited.limits.disk_bytes = 64ULL << 20;
+  ASSERT_TRUE(cells_->create(limited));
+  EXPECT_TRUE(cells_->set_limits("a", {.memory_bytes = 5, .disk_bytes = 32ULL << 20}));
+  ASSERT_TRUE(cells_->destroy({.id = "a", .keep_upper = true}));
+  limited.existing_upper = true;
+  const auto again = cells_->create(limited);
+  EXPECT_TRUE(again) << again.error().message;
+}
+
+TEST_F(CellsTest, AFullDiskHasRoomUntilItsCellRuns) {
+  pool_.set_status({.quota = true, .total_bytes = 100ULL << 30, .free_bytes = 50ULL << 30});
+  ASSERT_TRUE(pool_.create_upper("a", 0));
+  CreateRequest again = request("a");
+  again.existing_upper = true;
+  again.limits.disk_bytes = 64ULL << 20;
+  runtime_.fail_create("a");
+  ASSERT_FALSE(cells_->create(again));
+  const std::uint64_t widened = (64ULL << 20) + kMountRoomBytes;
+  EXPECT_EQ(pool_.limits(), std::vector<std::uint64_t>{widened}) << "before the cell is made";
+  runtime_.succeed_create("a");
+  ASSERT_TRUE(cells_->create(again));
+  EXPECT_EQ(pool_.limits(), (std::vector<std::uint64_t>{widened, widened, 64ULL << 20}));
+}
+
 TEST_F(CellsTest, DestroyRemovesEverythingAndIsIdempotent) {
   ASSERT_TRUE(cells_->create(request("a")));
   ASSERT_TRUE(cells_->destroy({.id = "a"}));

@@ -21,6 +21,8 @@ inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 inline constexpr std::size_t kMaxRecordBytes = 16 * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
+// Beyond a disk's limit while its overlay is mounted.
+inline constexpr std::uint64_t kMountRoomBytes = 16ULL << 20;
 
 // Host ids of sandboxes: slots of 65536 ids, claimed from the host in blocks of 256 slots.
 inline constexpr std::uint32_t kIdsPerSlot = 1U << 16;

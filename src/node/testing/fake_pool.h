@@ -12,7 +12,8 @@ namespace atl::node::testing {
 class FakePool final : public layers::Pool {
  public:
   Result<layers::PoolStatus> status() override {
-    return layers::PoolStatus{.backend = layers::Backend::kCopy};
+    const std::lock_guard guard{mutex_};
+    return status_;
   }
   Result<> add_layer(const std::string& id,
                      const std::function<Result<>(const std::string&)>& fill) override {
@@ -47,7 +48,14 @@ class FakePool final : public layers::Pool {
     return uppers_.contains(id);
   }
   std::string upper_path(const std::string& id) override { return "/uppers/" + id; }
-  Result<> set_upper_limit(const std::string&, std::uint64_t) override { return {}; }
+  Result<> set_upper_limit(const std::string&, std::uint64_t limit_bytes) override {
+    const std::lock_guard guard{mutex_};
+    if (!status_.quota) {
+      return fail(Code::kUnimplemented, "disk limits need btrfs; this pool is copy");
+    }
+    limits_.push_back(limit_bytes);
+    return {};
+  }
   Result<layers::UpperUsage> upper_usage(const std::string&) override {
     return layers::UpperUsage{.used_bytes = 14};
   }
@@ -69,10 +77,26 @@ class FakePool final : public layers::Pool {
   Result<std::vector<std::string>> collect() override { return std::vector<std::string>{}; }
   Result<> close() override { return {}; }
 
+  // --- what a test does and asks ---
+
+  void set_status(layers::PoolStatus status) {
+    const std::lock_guard guard{mutex_};
+    status_ = status;
+  }
+  // Every limit that was set on an upper that existed, in order.
+  std::vector<std::uint64_t> limits() {
+    const std::lock_guard guard{mutex_};
+    return limits_;
+  }
+
  private:
   std::mutex mutex_;
   std::set<std::string> layers_{"base-1", "base-2"};
   std::set<std::string> uppers_;
+  layers::PoolStatus status_{.backend = layers::Backend::kCopy,
+                             .total_bytes = 100ULL << 30,
+                             .free_bytes = 50ULL << 30};
+  std::vector<std::uint64_t> limits_;
 };
 
 }  // namespace atl::node::testing

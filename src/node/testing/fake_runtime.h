@@ -99,6 +99,7 @@ class FakeRuntime final : public runtime::Runtime {
     changed_.wait(lock, [&] { return creating_ > 0; });
   }
   void fail_create(const std::string& id) { failing_.insert(id); }
+  void succeed_create(const std::string& id) { failing_.erase(id); }
   void get_stuck(const std::string& id) { stuck_.insert(id); }
   void get_unstuck(const std::string& id) { stuck_.erase(id); }
   bool exists(const std::string& id) {
