@@ -1,10 +1,10 @@
 // The child's half of create, as a table of steps that run in order.
 //
-// It begins with the host root's user id but capabilities only in its new user namespace, does
-// what needs host paths, waits until the parent has mapped its ids and sent the mounts, then
-// becomes the namespace's root and gives up, step by step, everything it used. Seccomp and
-// Landlock are loaded while CAP_SYS_ADMIN (of its own namespace) is still held: that is what
-// allows no_new_privs to stay off, so that sudo works inside.
+// It begins with the host root's id for files (see owner_identity.h) but capabilities only in its
+// new user namespace, does what needs host paths, waits until the parent has mapped its ids and
+// sent the mounts, then becomes the namespace's root and gives up, step by step, everything it
+// used. Seccomp and Landlock are loaded while CAP_SYS_ADMIN (of its own namespace) is still held:
+// that is what allows no_new_privs to stay off, so that sudo works inside.
 //
 // Only raw, async-signal-safe system calls here; see cell_plan.h.
 #include "runtime/namespaces/cell_init.h"
@@ -94,7 +94,7 @@ int make_mounts_private(CellState&) {
   return result(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
 }
 
-// Still with the host root's id, so the data directory may be closed to everybody else.
+// Still with the host root's id for files, so the data directory may be closed to everybody else.
 int enter_stage_directory(CellState& state) {
   return result(::chdir(state.plan.stage_dir));
 }

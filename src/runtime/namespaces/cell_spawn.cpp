@@ -18,6 +18,7 @@
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/layer_mount.h"
 #include "runtime/namespaces/mount_transfer.h"
+#include "runtime/namespaces/owner_identity.h"
 #include "runtime/namespaces/process.h"
 
 namespace atl::runtime::namespaces {
@@ -112,7 +113,7 @@ Error clone_error(int error_number) {
   return error;
 }
 
-Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places) {
+Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner) {
   int pidfd = -1;
   clone_args arguments{};
   arguments.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
@@ -125,12 +126,16 @@ Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places) {
   // No exit signal: the node's other waits for children never see a cell.
   arguments.exit_signal = 0;
   const SignalBlock block;
+  OwnerIdentity identity;
+  TRY_DO(identity.take(owner));
   const long pid = clone3_call(&arguments);
   if (pid == 0) {
     run_cell_init(plan);
   }
+  const int error_number = errno;
+  identity.give_back();
   if (pid < 0) {
-    return fail(clone_error(errno));
+    return fail(clone_error(error_number));
   }
   return Cloned{static_cast<int>(pid), Fd{pidfd}};
 }
@@ -234,7 +239,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .seccomp = &filter,
                       .landlock_abi = blueprint.landlock_abi,
                       .open_files = kOpenFiles};
-  TRY(Cloned cloned, clone_child(plan, places));
+  TRY(Cloned cloned, clone_child(plan, places, spec.uid_base));
   Child child{cloned.pid, std::move(cloned.pidfd)};
   theirs.reset();
   const auto start_time = outfit_child(spec, child, ours.get());
