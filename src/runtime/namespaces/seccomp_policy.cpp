@@ -1,9 +1,13 @@
 #include "runtime/namespaces/seccomp_policy.h"
 
+#include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -33,7 +37,7 @@ constexpr std::string_view kAllowed =
     "symlink symlinkat sync sync_file_range syncfs tee truncate umask unlink unlinkat utime "
     "utimensat utimes vmsplice write writev "
     // memory
-    "brk get_robust_list madvise memfd_create memfd_secret mincore mlock mlock2 mlockall mmap "
+    "brk get_robust_list madvise memfd_secret mincore mlock mlock2 mlockall "
     "mprotect mremap msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect "
     "process_madvise process_mrelease process_vm_readv process_vm_writev remap_file_pages "
     "membarrier "
@@ -55,14 +59,13 @@ constexpr std::string_view kAllowed =
     "epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old "
     "eventfd eventfd2 futex futex_waitv gettimeofday nanosleep poll ppoll pselect6 select time "
     "timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create "
-    "timerfd_gettime timerfd_settime io_cancel io_destroy io_getevents io_pgetevents io_setup "
-    "io_submit "
-    // sockets (by family: see make_checked_calls)
+    "timerfd_gettime timerfd_settime "
+    // sockets (by family, type and protocol: see socket_verdict)
     "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg "
     "recvmsg sendmmsg sendmsg sendto setsockopt shutdown "
     // System V and POSIX queues, semaphores, shared memory (own ipc namespace)
     "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv "
-    "msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget";
+    "msgsnd semctl semget semop semtimedop shmat shmctl shmdt";
 
 // Newer than the library's list of names; these have the same number on every architecture.
 constexpr unsigned kAllowedNumbers[] = {
@@ -83,6 +86,8 @@ constexpr std::string_view kForbidden =
     "reboot request_key set_mempolicy set_mempolicy_home_node setdomainname sethostname setns "
     "settimeofday swapoff swapon sysfs syslog _sysctl umount umount2 uselib userfaultfd ustat "
     "vhangup vm86 vm86old";
+// The old asynchronous file calls (io_setup and its family) answer ENOSYS: their rings count
+// against one budget for the whole host, fs.aio-max-nr, and programs fall back to threads.
 // clone3 hides its flags behind a pointer, where no filter can look: it answers ENOSYS (the
 // default), and the C library falls back to clone.
 
@@ -98,6 +103,42 @@ ArgumentRule any_bits(unsigned argument, std::uint32_t bits, std::uint32_t actio
   return {{{argument, Condition::Kind::kAnyBits, bits}}, action};
 }
 
+// Whatever the kernel does not know at once it asks a module for, in the host's name. So only the
+// combinations of type and protocol that are built in come through: TCP, UDP and echo. The low
+// bits of the type tell stream (1), datagram (2) and raw (3); flags lie above them.
+void add_internet_rules(Verdict& verdict, std::uint32_t family, std::uint32_t echo_protocol) {
+  constexpr std::uint32_t kStreamBit = 1;
+  constexpr std::uint32_t kDatagramBit = 2;
+  constexpr std::uint32_t kOtherTypeBits = 0xC;
+  using enum Condition::Kind;
+  const Condition ours{0, kEquals, family};
+  const auto add = [&](std::vector<Condition> conditions, std::uint32_t action) {
+    verdict.rules.push_back({std::move(conditions), action});
+  };
+  add({ours, {1, kAnyBits, kOtherTypeBits}}, answer_errno(ESOCKTNOSUPPORT));
+  add({ours, {1, kAnyBits, kStreamBit}, {1, kAnyBits, kDatagramBit}}, answer_errno(EPERM));
+  for (const std::uint32_t protocol : {0U, std::uint32_t{IPPROTO_TCP}}) {
+    add({ours, {1, kAnyBits, kStreamBit}, {2, kEquals, protocol}}, kAllow);
+  }
+  for (const std::uint32_t protocol : {0U, std::uint32_t{IPPROTO_UDP}, echo_protocol}) {
+    add({ours, {1, kAnyBits, kDatagramBit}, {2, kEquals, protocol}}, kAllow);
+  }
+  add({ours}, answer_errno(EPROTONOSUPPORT));
+}
+
+Verdict socket_verdict() {
+  Verdict verdict{answer_errno(EAFNOSUPPORT), {equals(0, AF_UNIX, kAllow)}};
+  add_internet_rules(verdict, AF_INET, IPPROTO_ICMP);
+  add_internet_rules(verdict, AF_INET6, IPPROTO_ICMPV6);
+  // Audit and other netlink families answer "not supported", which PAM takes for a kernel without
+  // audit; EPERM would make it refuse logins.
+  verdict.rules.push_back(
+      {{{0, Condition::Kind::kEquals, AF_NETLINK}, {2, Condition::Kind::kEquals, NETLINK_ROUTE}},
+       kAllow});
+  verdict.rules.push_back(equals(0, AF_NETLINK, answer_errno(EPROTONOSUPPORT)));
+  return verdict;
+}
+
 struct CheckedCall {
   std::string_view name;
   Verdict verdict;
@@ -109,17 +150,14 @@ std::vector<CheckedCall> make_checked_calls() {
   calls.push_back({"clone", {kAllow, {any_bits(0, kNewNamespaceFlags, kRefuse)}}});
   calls.push_back({"unshare", {kAllow, {any_bits(0, kNewNamespaceFlags | kNewTimeFlag, kRefuse)}}});
 
-  // Audit and other netlink families answer "not supported", which PAM takes for a kernel without
-  // audit; EPERM would make it refuse logins.
-  const ArgumentRule route_netlink = {
-      {{0, Condition::Kind::kEquals, AF_NETLINK}, {2, Condition::Kind::kEquals, NETLINK_ROUTE}},
-      kAllow};
-  calls.push_back(
-      {"socket",
-       {answer_errno(EAFNOSUPPORT),
-        {equals(0, AF_UNIX, kAllow), equals(0, AF_INET, kAllow), equals(0, AF_INET6, kAllow),
-         route_netlink, equals(0, AF_NETLINK, answer_errno(EPROTONOSUPPORT))}}});
+  calls.push_back({"socket", socket_verdict()});
   calls.push_back({"socketpair", {answer_errno(EAFNOSUPPORT), {equals(0, AF_UNIX, kAllow)}}});
+
+  // Huge pages come from a pool of the whole host that no limit of a cell counts. The answers are
+  // those of a host whose pool is empty.
+  calls.push_back({"mmap", {kAllow, {any_bits(3, MAP_HUGETLB, answer_errno(ENOMEM))}}});
+  calls.push_back({"memfd_create", {kAllow, {any_bits(1, MFD_HUGETLB, answer_errno(ENOMEM))}}});
+  calls.push_back({"shmget", {kAllow, {any_bits(2, SHM_HUGETLB, answer_errno(ENOMEM))}}});
 
   // Typing into a terminal on behalf of others, the console's selection buffer, line disciplines
   // (old, rarely used kernel code), redirecting the console.
