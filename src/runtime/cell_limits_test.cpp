@@ -1,9 +1,15 @@
 // Limits are kept, seen and changed; freezing stops a cell.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
 #include <thread>
 
 #include "base/strings.h"
@@ -50,6 +56,28 @@ PROBE(stay_forks) {
     ++made;
   }
   return std::to_string(made);
+}
+
+PROBE(count_terminals) {
+  int made = 0;
+  while (made < 1000 && ::posix_openpt(O_RDWR | O_NOCTTY) >= 0) {
+    ++made;
+  }
+  return std::to_string(made);
+}
+
+// "number value": sets both the soft and the hard limit.
+PROBE(raise_limit) {
+  std::istringstream words{argument};
+  int number = -1;
+  rlim_t value = 0;
+  if (!(words >> number >> value)) {
+    return "not two numbers";
+  }
+  const rlimit limit{value, value};
+  return ::prlimit(0, static_cast<__rlimit_resource>(number), &limit, nullptr) == 0
+             ? "raised"
+             : ::strerrorname_np(errno);
 }
 
 std::string read_control(const std::string& instance, const std::string& id,
@@ -135,6 +163,37 @@ TEST_F(LimitsTest, AFrozenCellIsSilentUntilItThaws) {
   EXPECT_EQ(reply, "pong 1");
   ASSERT_TRUE(runtime().freeze("one"));
   destroy(cell->record);  // a frozen cell can be destroyed
+}
+
+TEST_F(LimitsTest, ResourceLimitsAreSetAndCannotBeRaised) {
+  ASSERT_TRUE(create("one"));
+  rlimit own{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &own), 0);
+  const std::string limits = ask("one", "cat /proc/1/limits");
+  const auto values = [&](std::string_view name) {
+    std::vector<std::string> found;
+    for (const std::string_view line : split(limits, '\n')) {
+      if (line.starts_with(name)) {
+        std::istringstream text{std::string{line.substr(name.size())}};
+        for (std::string word; text >> word;) {
+          found.push_back(word);
+        }
+      }
+    }
+    found.resize(2);
+    return found;
+  };
+  if (own.rlim_max >= 1) {
+    EXPECT_EQ(values("Max core file size"), (std::vector<std::string>{"1", "1"}));
+  }
+  EXPECT_LE(parse_u64(values("Max open files")[1]).value_or(~0ULL), 65536U);
+  EXPECT_EQ(ask("one", concat("raise_limit ", int{RLIMIT_CORE}, " 4096")), "EPERM");
+  EXPECT_EQ(ask("one", concat("raise_limit ", int{RLIMIT_NOFILE}, " 65537")), "EPERM");
+}
+
+TEST_F(LimitsTest, TerminalsAreBounded) {
+  ASSERT_TRUE(create("one"));
+  EXPECT_EQ(ask("one", "count_terminals"), "256");
 }
 
 // A restarted node must not disturb the devices of cells that run.

@@ -1,7 +1,10 @@
 // The Runtime contract against the real backend: real namespaces, cgroups and overlays.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -176,6 +180,24 @@ TEST_F(RuntimeTest, FailuresSayWhyAndLeaveNothing) {
     EXPECT_EQ(take_leftovers(instance()), before) << each.says;
   }
   EXPECT_TRUE(create(good));
+}
+
+// Stands for a full quota: overlayfs cannot make anything in its work directory.
+TEST_F(RuntimeTest, AReadOnlyRootIsAnError) {
+  const CellSpec spec = make_spec("one");
+  const Fd work{::open((spec.upper_dir + "/work").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  int flags = 0;
+  if (::ioctl(work.get(), FS_IOC_GETFLAGS, &flags) != 0) {
+    GTEST_SKIP() << "this file system has no immutable directories";
+  }
+  int immutable = flags | FS_IMMUTABLE_FL;
+  ASSERT_EQ(::ioctl(work.get(), FS_IOC_SETFLAGS, &immutable), 0) << std::strerror(errno);
+  const auto cell = create(spec);
+  EXPECT_EQ(::ioctl(work.get(), FS_IOC_SETFLAGS, &flags), 0);
+  ASSERT_FALSE(cell);
+  EXPECT_EQ(cell.error().code, Code::kResourceExhausted);
+  EXPECT_TRUE(cell.error().message.contains("over its quota")) << cell.error().message;
+  EXPECT_TRUE(runtime().list()->empty());
 }
 
 TEST_F(RuntimeTest, AnUnusableGuestIsAnError) {

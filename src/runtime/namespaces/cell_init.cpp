@@ -123,8 +123,16 @@ int join_new_keyring(CellState&) {
 }
 
 int set_resource_limits(CellState& state) {
-  const rlimit none{0, 0};
-  if (::setrlimit(RLIMIT_CORE, &none) != 0) {
+  // Where core dumps are piped to a program, which runs as the host's root and reads what the cell
+  // feeds it, the kernel pipes even with a limit of zero: only a limit of exactly one refuses. To a
+  // file, less than a page refuses too. Where the node itself has zero it stays at that.
+  rlimit core{};
+  if (::getrlimit(RLIMIT_CORE, &core) != 0) {
+    return errno;
+  }
+  core.rlim_max = core.rlim_max < state.plan.core_bytes ? core.rlim_max : state.plan.core_bytes;
+  core.rlim_cur = core.rlim_max;
+  if (::setrlimit(RLIMIT_CORE, &core) != 0) {
     return errno;
   }
   rlimit files{};
@@ -251,6 +259,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kCgroupNamespace, enter_cgroup_namespace},
     {CellStep::kLayers, attach_layers},
     {CellStep::kOverlay, mount_overlay},
+    {CellStep::kWritableRoot, check_root_is_writable},
     {CellStep::kDevices, build_dev},
     {CellStep::kSys, build_sys},
     {CellStep::kProc, build_proc},

@@ -43,6 +43,7 @@ struct CellPlan {
   const sock_fprog* seccomp = nullptr;
   int landlock_abi = 0;
   std::uint64_t open_files = 0;
+  std::uint64_t core_bytes = 0;
 };
 
 // Names below the stage directory; made once at open, mounted on in each child's own namespace.

@@ -13,6 +13,8 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 
 #include <cerrno>
 
@@ -21,6 +23,8 @@
 namespace atl::runtime::namespaces {
 namespace {
 
+// The number of terminals is bounded because all of the host's count against kernel.pty.max.
+constexpr const char* kTerminalOptions = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=256";
 constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
 struct Binding {
@@ -76,6 +80,16 @@ int mount_overlay(CellState& state) {
   return state.root_fd < 0 ? errno : 0;
 }
 
+// When overlayfs cannot make its work directory (a full quota, a full disk) it mounts read-only and
+// calls that a success. A cell that can write nothing is no cell: better none, with the reason.
+int check_root_is_writable(CellState& state) {
+  struct statfs status{};
+  if (::fstatfs(state.root_fd, &status) != 0) {
+    return errno;
+  }
+  return (status.f_flags & ST_RDONLY) != 0 ? ENOSPC : 0;
+}
+
 int build_dev(CellState& state) {
   const int nodes = state.mount_fds[state.plan.layer_count + 1];
   if (ensure_directory(state, "dev") != 0 ||
@@ -98,7 +112,7 @@ int build_dev(CellState& state) {
     }
   }
   if (::mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-              "newinstance,ptmxmode=0666,mode=0620,gid=5") != 0 ||
+              kTerminalOptions) != 0 ||
       ::mount("shm", "root/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, state.plan.shm_options) != 0) {
     return errno;
   }

@@ -23,6 +23,7 @@ struct CellState {
 
 int attach_layers(CellState& state);
 int mount_overlay(CellState& state);
+int check_root_is_writable(CellState& state);
 int build_dev(CellState& state);
 // REQUIRES: build_dev and build_sys ran: their /dev/null and empty directory cover entries.
 int build_proc(CellState& state);

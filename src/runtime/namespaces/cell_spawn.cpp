@@ -25,7 +25,10 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr int kCreateTimeoutMs = 30'000;
-constexpr rlim_t kOpenFiles = 1U << 20;
+// Per process: enough for every server, and 4096 processes of a cell must not be able to hold what
+// fs.file-max allows the whole host many times over.
+constexpr rlim_t kOpenFiles = 1U << 16;
+constexpr rlim_t kCoreBytes = 1;  // see set_resource_limits
 // Above the host's services, so the host sheds sandboxes first when it runs out of memory.
 constexpr std::string_view kOomScore = "200";
 constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
@@ -152,8 +155,11 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   // From outside, because only here the floor below which the cell cannot go moves too. Lowering
   // may be refused; then the cell has inherited a higher score, which is just as good.
   [[maybe_unused]] const auto scored = write_existing_at(proc.get(), "oom_score_adj", kOomScore);
+  // The child lowers these itself; to raise them above the node's own takes CAP_SYS_RESOURCE.
   const rlimit files{kOpenFiles, kOpenFiles};
-  (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);  // needs CAP_SYS_RESOURCE to raise
+  (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);
+  const rlimit core{kCoreBytes, kCoreBytes};
+  (void)::prlimit(child.pid(), RLIMIT_CORE, &core, nullptr);
 
   const Fd user_namespace{::openat(proc.get(), "ns/user", O_RDONLY | O_CLOEXEC)};
   if (!user_namespace) {
@@ -238,7 +244,8 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .proc_masks = blueprint.proc_masks,
                       .seccomp = &filter,
                       .landlock_abi = blueprint.landlock_abi,
-                      .open_files = kOpenFiles};
+                      .open_files = kOpenFiles,
+                      .core_bytes = kCoreBytes};
   TRY(Cloned cloned, clone_child(plan, places, spec.uid_base));
   Child child{cloned.pid, std::move(cloned.pidfd)};
   theirs.reset();

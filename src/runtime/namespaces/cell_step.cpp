@@ -32,6 +32,9 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
      "the kernel must be 5.19 or newer with overlayfs (modprobe overlay), each layer and the "
      "writable directory must be on ext4, xfs or btrfs, and the writable directory must hold "
      "'upper' and 'work' and be used by no other cell"},
+    {"checking that its root is writable",
+     "overlayfs fell back to read-only because it could not make its work directory: the "
+     "writable directory is full or over its quota"},
     {"building /dev", "the image's /dev must be a directory"},
     {"mounting /proc",
      "the image's /proc must be a directory; the host's /proc must be mounted without anything "

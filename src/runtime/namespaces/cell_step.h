@@ -25,6 +25,7 @@ enum class CellStep : std::uint32_t {
   kCgroupNamespace,
   kLayers,
   kOverlay,
+  kWritableRoot,
   kDevices,
   kProc,
   kSys,
@@ -37,7 +38,7 @@ enum class CellStep : std::uint32_t {
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 24;
+inline constexpr std::uint32_t kCellStepCount = 25;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

@@ -22,7 +22,8 @@ namespace {
 using namespaces::CgroupMount;
 using Verdict = HostCheck::Verdict;
 
-constexpr std::uint64_t kWantedOpenFiles = 1U << 20;
+constexpr std::uint64_t kWantedOpenFiles = 1U << 16;  // what a process in a cell gets at most
+constexpr std::uint64_t kWantedHostFiles = 4'000'000;
 constexpr std::uint64_t kWantedUserNamespaces = 1024;
 
 HostCheck check_kernel() {
@@ -161,6 +162,38 @@ HostCheck check_open_files() {
   return check;
 }
 
+// Everybody but root is refused when the host has this many, so cells must not get near it.
+HostCheck check_host_files() {
+  const auto text = read_file("/proc/sys/fs/file-max");
+  const std::uint64_t most = text ? parse_u64(trim(*text)).value_or(0) : 0;
+  HostCheck check{"open files of the host", Verdict::kOk, concat("up to ", most), ""};
+  if (most < kWantedHostFiles) {
+    check.verdict = Verdict::kDegraded;
+    check.advice = concat("sysctl -w fs.file-max=", kWantedHostFiles,
+                          ": all sandboxes and the host's services share this number");
+  }
+  return check;
+}
+
+// Cells refuse core dumps, but a handler is started in the host's name for every other crash, and
+// for theirs too when the node's own hard limit is zero.
+HostCheck check_core_dumps() {
+  const std::string pattern{trim(read_file("/proc/sys/kernel/core_pattern").value_or(""))};
+  if (!pattern.starts_with('|')) {
+    return {"core dumps", Verdict::kOk, "not piped to a program", ""};
+  }
+  rlimit limit{};
+  ::getrlimit(RLIMIT_CORE, &limit);
+  return {"core dumps", Verdict::kDegraded,
+          concat("piped to a program that runs as root",
+                 limit.rlim_max == 0 ? "; the node may not refuse that for sandboxes"
+                                     : "; refused for sandboxes"),
+          limit.rlim_max == 0
+              ? "LimitCORE=1 in the service file (the kernel pipes with 0, but not with 1), or "
+                "sysctl -w kernel.core_pattern=core"
+              : "sysctl -w kernel.core_pattern=core on hosts that run only sandboxes"};
+}
+
 HostCheck check_proc() {
   const std::string mounts = read_file("/proc/self/mountinfo", 16U << 20).value_or("");
   for (const std::string_view line : split(mounts, '\n')) {
@@ -196,6 +229,8 @@ std::vector<HostCheck> check_host() {
                    "optional: needed only for sandboxes with their own kernel; enable "
                    "virtualisation in the firmware or nested virtualisation in the host"),
       check_open_files(),
+      check_host_files(),
+      check_core_dumps(),
   };
 }
 
