@@ -73,8 +73,8 @@ def test_bad_signal_is_refused(sandbox):
 def test_timeout_kills_grandchildren(sandbox):
     marker = "timeout-grandchild"
     begin = time.monotonic()
-    done = sandbox.run(f"bash -c 'exec -a {marker} sleep 100' & bash -c 'exec -a {marker} sleep 100'",
-                       timeout_ms=500)
+    child = f"bash -c 'exec -a {marker} sleep 100'"
+    done = sandbox.run(f"{child} & {child}", timeout_ms=500)
     assert time.monotonic() - begin < 30
     assert done["exit_code"] != 0 and done["running"] is False
     listing = sandbox.out("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
@@ -112,8 +112,9 @@ def test_list_shows_contexts_until_deleted(create):
 
 
 def test_binary_output_is_exact(sandbox):
-    context = sandbox.start(["python3", "-c", "import sys; sys.stdout.buffer.write(bytes(range(256))"
-                             " * 4096); sys.stderr.buffer.write(b'\\xff\\x00')"])
+    context = sandbox.start(["python3", "-c", "import sys; "
+                             "sys.stdout.buffer.write(bytes(range(256)) * 4096); "
+                             "sys.stderr.buffer.write(b'\\xff\\x00')"])
     output, ending = sandbox.stream_bytes(context["id"])
     assert output == bytes(range(256)) * 4096 and ending["exit_code"] == 0
     assert sandbox.stream_bytes(context["id"], "stderr")[0] == b"\xff\x00"
@@ -135,9 +136,9 @@ def test_reattaching_reads_from_the_start_after_the_end(sandbox):
 def test_stream_from_an_offset(sandbox):
     context = sandbox.start(["printf", "0123456789"])
     list(sandbox.stream(context["id"]))
-    data = b"".join(base64.b64decode(event["data_base64"])
-                    for event in sandbox.stream(context["id"], start=4) if event["type"] == "output")
-    assert data == b"456789"
+    outputs = [event for event in sandbox.stream(context["id"], start=4)
+               if event["type"] == "output"]
+    assert b"".join(base64.b64decode(event["data_base64"]) for event in outputs) == b"456789"
 
 
 def test_detached_process_goes_on_without_its_client(sandbox):
@@ -228,7 +229,8 @@ BAD_CONTEXTS = [({}, "cmd"), ({"type": "cmd"}, "cmd"), ({"type": "cmd", "cmd": {
                 ({"type": "cmd", "cmd": {"command": ["a\x00b"]}}, "argument")]
 
 
-@pytest.mark.parametrize("body,named", BAD_CONTEXTS, ids=[str(each[0])[:50] for each in BAD_CONTEXTS])
+@pytest.mark.parametrize("body,named", BAD_CONTEXTS,
+                         ids=[str(each[0])[:50] for each in BAD_CONTEXTS])
 def test_bad_context_is_told_what_to_change(sandbox, body, named):
     answer = sandbox.client.expect(400, "POST", f"{sandbox.path}/contexts", body)
     assert answer.error["code"] in ("bad_request", "invalid_request")

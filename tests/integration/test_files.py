@@ -219,7 +219,8 @@ ERRORS = [("GET", "", "/no/such", 404, "file_not_found"), ("GET", "/stat", "/no/
           ("GET", "", "/etc", 409, ""), ("GET", "", "/etc/shadow", 403, "permission_denied"),
           ("POST", "", "/etc/passwd", 403, "permission_denied"),
           ("DELETE", "", "/etc/passwd", 403, "permission_denied"),
-          ("POST", "", "/etc/passwd/x", (403, 409), ""), ("POST", "", "/proc/sys/x", (403, 404, 500), "")]
+          ("POST", "", "/etc/passwd/x", (403, 409), ""),
+          ("POST", "", "/proc/sys/x", (403, 404, 500), "")]
 
 
 @pytest.mark.parametrize("method,verb,path,status,code", ERRORS)

@@ -155,7 +155,8 @@ def test_bad_claim_is_told_what_to_change(client, body, named):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{\"template\":}", "\"default\"",
-                                  "{\"template\":\"default\"} trailing", "{\"template\":\"\\ud800\"}",
+                                  "{\"template\":\"default\"} trailing",
+                                  "{\"template\":\"\\ud800\"}",
                                   "[" * 5000, "{\"a\":" * 2000])
 def test_body_that_is_not_a_json_object_is_refused(client, text):
     answer = client.expect(400, "POST", "/api/v1/sandboxes", text.encode(),

@@ -34,8 +34,8 @@ def test_users_and_groups(box):
 
 
 def test_ownership_and_modes(box):
-    assert box.out("cd /tmp && touch o && chown daemon:mail o && chmod 2750 o && stat -c '%U:%G %a' o",
-                   user="root") == "daemon:mail 2750\n"
+    assert box.out("cd /tmp && touch o && chown daemon:mail o && chmod 2750 o && "
+                   "stat -c '%U:%G %a' o", user="root") == "daemon:mail 2750\n"
 
 
 def test_apt_and_dpkg(box):
@@ -43,7 +43,8 @@ def test_apt_and_dpkg(box):
     box.out("""
         set -e
         mkdir -p /tmp/pkg/DEBIAN /tmp/pkg/usr/bin
-        printf 'Package: tiny\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: me <me@example.com>\\nDescription: tiny\\n' > /tmp/pkg/DEBIAN/control
+        printf '%s\\n' 'Package: tiny' 'Version: 1.0' 'Architecture: all' 'Description: tiny' \\
+            'Maintainer: me <me@example.com>' > /tmp/pkg/DEBIAN/control
         printf '#!/bin/sh\\necho tiny works\\n' > /tmp/pkg/usr/bin/tiny
         chmod 755 /tmp/pkg/usr/bin/tiny
         dpkg-deb --build --root-owner-group /tmp/pkg /tmp/tiny.deb
@@ -60,7 +61,8 @@ def test_pip_installs_a_local_project(box):
         set -e
         mkdir -p ~/project/hello && cd ~/project
         echo 'def greet(): return "hello from a package"' > hello/__init__.py
-        printf 'from setuptools import setup\\nsetup(name="hello", version="1.0", packages=["hello"])\\n' > setup.py
+        echo 'from setuptools import setup' > setup.py
+        echo 'setup(name="hello", version="1.0", packages=["hello"])' >> setup.py
         pip install --no-index --no-build-isolation . 2>&1""", timeout_ms=120_000)
     assert box.out(["python3", "-c", "import hello; print(hello.greet())"], cwd="/tmp") == \
         "hello from a package\n"
@@ -75,9 +77,10 @@ def test_npm_installs_a_local_package(box):
     box.out("""
         set -e
         mkdir -p ~/lib ~/app
-        cd ~/lib && npm init -y >/dev/null && echo 'module.exports = () => 6 * 7' > index.js && npm pack >/dev/null
-        cd ~/app && npm init -y >/dev/null && npm install --offline ~/lib/lib-1.0.0.tgz >/dev/null""",
-            timeout_ms=120_000)
+        cd ~/lib && npm init -y >/dev/null
+        echo 'module.exports = () => 6 * 7' > index.js && npm pack >/dev/null
+        cd ~/app && npm init -y >/dev/null
+        npm install --offline ~/lib/lib-1.0.0.tgz >/dev/null""", timeout_ms=120_000)
     assert box.out(["node", "-e", "console.log(require('lib')())"], cwd="/home/user/app") == "42\n"
 
 
