@@ -190,6 +190,9 @@ Result<ArchiveEntry> convert(struct archive_entry* raw) {
 }  // namespace
 
 Result<std::optional<ArchiveEntry>> ArchiveReader::next() {
+  if (impl_->ended) {
+    return std::nullopt;
+  }
   const Utf8Thread locale;
   struct archive_entry* raw = nullptr;
   const int status = ::archive_read_next_header(impl_->handle, &raw);
