@@ -78,6 +78,24 @@ Result<DeathWatch::Ticket> Cells::watch(const std::string& id, Fd pidfd) {
   return ticket;
 }
 
+// A new disk must leave the others room to write. One that exists may start as long as it can be
+// mounted, so that its owner can make room.
+Result<> Cells::check_space(const CreateRequest& request) const {
+  TRY(const layers::PoolStatus status, parts_.pool.status());
+  const std::uint64_t reserve_bytes =
+      request.existing_upper
+          ? kMountRoomBytes
+          : std::clamp(status.total_bytes / 50, kMinPoolReserveBytes, kMaxPoolReserveBytes);
+  if (status.free_bytes < reserve_bytes) {
+    return fail(Code::kResourceExhausted,
+                concat("the storage of this node is full: ", status.free_bytes >> 20,
+                       "Mi are free, a sandbox needs ", reserve_bytes >> 20,
+                       "Mi; remove sandboxes or templates"),
+                "disk_full");
+  }
+  return {};
+}
+
 // Everything that can be refused before anything is made.
 Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) const {
   runtime::CellSpec spec{.id = request.id,
@@ -100,6 +118,7 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
   if (!request.existing_upper && has_upper) {
     return fail(Code::kAlreadyExists, concat("cell ", request.id, " already has a disk"));
   }
+  TRY_DO(check_space(request));
   return spec;
 }
 

@@ -82,6 +82,7 @@ class Cells {
   CellInfo info_of(const Entry& entry) const;
   std::string socket_path(const std::string& id) const;
 
+  Result<> check_space(const CreateRequest& request) const;
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
   Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored);
   Result<> limit_disk(const std::string& id, std::uint64_t limit_bytes);
@@ -92,7 +93,7 @@ class Cells {
   Result<> end_processes(const Entry& entry);
 
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
-  Result<bool> adopt(const StoredCell& stored);
+  bool adopt(const StoredCell& stored);
   Result<> remove_unrecorded(RecoverySummary& summary);
   Result<> remove_build_uppers(RecoverySummary& summary);
   void remove_stale_sockets();

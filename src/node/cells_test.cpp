@@ -109,6 +109,22 @@ TEST_F(CellsTest, AFullDiskHasRoomUntilItsCellRuns) {
   EXPECT_EQ(pool_.limits(), (std::vector<std::uint64_t>{widened, widened, 64ULL << 20}));
 }
 
+TEST_F(CellsTest, AFullPoolMakesNoNewDisks) {
+  ASSERT_TRUE(cells_->create(request("a")));
+  ASSERT_TRUE(cells_->destroy({.id = "a", .keep_upper = true}));
+  pool_.set_status({.total_bytes = 100ULL << 30, .free_bytes = kMaxPoolReserveBytes - 1});
+  const auto refused = cells_->create(request("b"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(refused.error().reason, "disk_full");
+  EXPECT_FALSE(has_record("b"));
+  CreateRequest again = request("a");
+  again.existing_upper = true;
+  EXPECT_TRUE(cells_->create(again)) << "an old disk can be used to make room";
+  pool_.set_status({.total_bytes = 100ULL << 30, .free_bytes = kMaxPoolReserveBytes});
+  EXPECT_TRUE(cells_->create(request("b")));
+}
+
 TEST_F(CellsTest, DestroyRemovesEverythingAndIsIdempotent) {
   ASSERT_TRUE(cells_->create(request("a")));
   ASSERT_TRUE(cells_->destroy({.id = "a"}));
@@ -214,6 +230,22 @@ TEST_F(CellsTest, RecoveryAdoptsWhatStillRuns) {
   EXPECT_NE(runtime_.spec("b").uid_base, uid_base);
   EXPECT_TRUE(cells_->destroy({.id = "a"}));
   EXPECT_FALSE(runtime_.exists("a"));
+}
+
+TEST_F(CellsTest, RecoveryEndsWhatItCannotWatch) {
+  ASSERT_TRUE(cells_->create(request("a")));
+  const std::uint32_t uid_base = runtime_.spec("a").uid_base;
+  crash();
+  runtime_.become_unwatchable("a");
+  start();
+  EXPECT_EQ(summary_.adopted, 0U);
+  EXPECT_EQ(summary_.dead, 1U);
+  EXPECT_EQ(summary_.failed, 0U);
+  EXPECT_FALSE(runtime_.exists("a"));
+  EXPECT_TRUE(pool_.has_upper("a"));
+  EXPECT_TRUE(uids_->take_exactly(uid_base)) << "its range is free";
+  uids_->give_back(uid_base);
+  EXPECT_TRUE(cells_->destroy({.id = "a"}));
 }
 
 TEST_F(CellsTest, RecoveryCleansUpWhatDiedMeanwhile) {

@@ -21,6 +21,9 @@ inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 inline constexpr std::size_t kMaxRecordBytes = 16 * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
+// Free space of the pool below which no new disk is made: a fiftieth of it, within these.
+inline constexpr std::uint64_t kMinPoolReserveBytes = 64ULL << 20;
+inline constexpr std::uint64_t kMaxPoolReserveBytes = 256ULL << 20;
 // Beyond a disk's limit while its overlay is mounted.
 inline constexpr std::uint64_t kMountRoomBytes = 16ULL << 20;
 

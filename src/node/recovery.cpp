@@ -32,8 +32,7 @@ Result<RecoverySummary> Cells::recover() {
 
 Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
   if (stored.state == StoredCell::State::kRunning) {
-    TRY(const bool adopted, adopt(stored));
-    if (adopted) {
+    if (adopt(stored)) {
       ++summary.adopted;
       return {};
     }
@@ -58,14 +57,16 @@ Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
   return {};
 }
 
-// False when the cell does not run any more, or must not: its ids may belong to somebody else.
-Result<bool> Cells::adopt(const StoredCell& stored) {
+// False when the cell does not run any more, or must not: its ids may belong to somebody else, or
+// nobody would notice its death. Then it holds no id range here, and the caller ends it.
+bool Cells::adopt(const StoredCell& stored) {
   auto cell = parts_.runtime.adopt({stored.id, stored.pid, stored.start_time});
   if (!cell) {
-    if (cell.error().code == Code::kNotFound) {
-      return false;
+    if (cell.error().code != Code::kNotFound) {
+      LOG_ERROR("a cell cannot be adopted; ending it", {"cell", stored.id},
+                {"error", cell.error()});
     }
-    return fail(std::move(cell).error());
+    return false;
   }
   if (const auto taken = parts_.uids.take_exactly(stored.uid_base); !taken) {
     LOG_ERROR("a running cell's ids are not ours; ending it", {"cell", stored.id},
@@ -74,8 +75,14 @@ Result<bool> Cells::adopt(const StoredCell& stored) {
   }
   // Under the lock, because the cell may die (and be looked for in the table) at any moment.
   const IdLocks::Guard guard = locks_.lock(stored.id);
-  TRY(const DeathWatch::Ticket ticket, watch(stored.id, std::move(cell->pidfd)));
-  put(Entry{stored, ticket});
+  const auto ticket = watch(stored.id, std::move(cell->pidfd));
+  if (!ticket) {
+    LOG_ERROR("a running cell cannot be watched; ending it", {"cell", stored.id},
+              {"error", ticket.error()});
+    parts_.uids.give_back(stored.uid_base);
+    return false;
+  }
+  put(Entry{stored, *ticket});
   return true;
 }
 

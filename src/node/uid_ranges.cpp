@@ -204,15 +204,26 @@ void UidRanges::give_back(std::uint32_t base) {
 
 Result<> UidRanges::close() {
   const std::lock_guard guard{mutex_};
-  CHECK(taken_.empty());
+  std::set<std::uint32_t> used;
+  for (const std::uint32_t base : taken_) {
+    used.insert(*block_of(base));
+  }
+  if (!used.empty()) {
+    LOG_ERROR("stopped with host ids in use; their claims stay", {"ranges", taken_.size()},
+              {"blocks", used.size()});
+  }
   TRY(const Fd lock, lock_directory(options_.claims_dir));
   for (const std::uint32_t block : blocks_) {
+    if (used.contains(block)) {
+      continue;
+    }
     if (::unlink(claim_path(block).c_str()) != 0 && errno != ENOENT) {
       return fail_errno(concat("removing ", claim_path(block)));
     }
   }
   blocks_.clear();
   free_.clear();
+  taken_.clear();
   return {};
 }
 

@@ -44,7 +44,8 @@ class UidRanges {
   Result<std::uint32_t> take();             // the host id of the sandbox's uid 0
   Result<> take_exactly(std::uint32_t base);  // of a sandbox that still runs
   void give_back(std::uint32_t base);
-  // Releases all claims. REQUIRES: no slot is in use.
+  // Releases the claims of all blocks but those with a slot in use: they stay ours for the next
+  // start.
   Result<> close();
 
  private:

@@ -157,6 +157,16 @@ TEST_F(UidRangesTest, CloseReleasesTheClaims) {
   EXPECT_EQ(claim(0), "");
 }
 
+TEST_F(UidRangesTest, CloseKeepsTheClaimOfABlockInUse) {
+  const auto ranges = open("one");
+  ASSERT_TRUE(ranges->take());
+  ASSERT_TRUE(ranges->take_exactly(kFirstHostId + 5 * kSlotsPerBlock * kIdsPerSlot));
+  ranges->give_back(kFirstHostId + 5 * kSlotsPerBlock * kIdsPerSlot);
+  EXPECT_TRUE(ranges->close());
+  EXPECT_EQ(claim(0), directory_ + "/one\n");
+  EXPECT_EQ(claim(5), "");
+}
+
 TEST(UidScan, TheHostItselfUsesNoBlockOfOurs) {
   // Sandboxes of an Atoll that runs beside this test may be there; the scan itself must work.
   EXPECT_TRUE(scan_used_blocks());

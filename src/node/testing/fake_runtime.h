@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -44,6 +45,9 @@ class FakeRuntime final : public runtime::Runtime {
     if (found == cells_.end() || found->second.dead || found->second.record.pid != record.pid ||
         found->second.record.start_time != record.start_time) {
       return fail(Code::kNotFound, "it does not run");
+    }
+    if (unwatchable_.contains(record.id)) {
+      return runtime::Cell{record, Fd{::memfd_create("not a process", MFD_CLOEXEC)}};
     }
     TRY(Fd copy, found->second.process.duplicate());
     return runtime::Cell{record, std::move(copy)};
@@ -100,6 +104,8 @@ class FakeRuntime final : public runtime::Runtime {
   }
   void fail_create(const std::string& id) { failing_.insert(id); }
   void succeed_create(const std::string& id) { failing_.erase(id); }
+  // Its descriptor is one that epoll refuses.
+  void become_unwatchable(const std::string& id) { unwatchable_.insert(id); }
   void get_stuck(const std::string& id) { stuck_.insert(id); }
   void get_unstuck(const std::string& id) { stuck_.erase(id); }
   bool exists(const std::string& id) {
@@ -141,6 +147,7 @@ class FakeRuntime final : public runtime::Runtime {
   std::set<std::string> held_;
   std::set<std::string> failing_;
   std::set<std::string> stuck_;
+  std::set<std::string> unwatchable_;
   std::int32_t next_pid_ = 100;
   int creating_ = 0;
 };
