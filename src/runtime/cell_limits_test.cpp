@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "runtime/cell_fixture.h"
 #include "runtime/namespaces/cgroup_hierarchy.h"
+#include "runtime/namespaces/cgroup_limits.h"
 #include "runtime/test_guest.h"
 
 namespace atl::runtime::testing {
@@ -80,12 +81,14 @@ PROBE(raise_limit) {
              : ::strerrorname_np(errno);
 }
 
+// Of the cell `id`, or of the whole instance when that is empty.
 std::string read_control(const std::string& instance, const std::string& id,
                          const std::vector<std::string>& names) {
   const auto mounts = namespaces::find_cgroup_mounts();
   for (const CgroupMount& mount : mounts.value_or(std::vector<CgroupMount>{})) {
     for (const std::string& name : names) {
-      const auto text = read_file(concat(mount.path, "/atoll-", instance, "/cell-", id, "/", name));
+      const std::string cell = id.empty() ? "" : concat("/cell-", id);
+      const auto text = read_file(concat(mount.path, "/atoll-", instance, cell, "/", name));
       if (text) {
         return std::string{trim(*text)};
       }
@@ -123,6 +126,26 @@ TEST_F(LimitsTest, ProcessLimitStopsForks) {
   ASSERT_TRUE(usage);
   EXPECT_LE(usage->process_count, 20U);
   EXPECT_GE(usage->process_count, *made);
+}
+
+TEST_F(LimitsTest, AllCellsTogetherLeaveTheHostProcesses) {
+  if (!runtime().capabilities().process_limit) {
+    GTEST_SKIP() << "no pids controller";
+  }
+  const auto host = parse_u64(trim(read_file("/proc/sys/kernel/pid_max").value_or("")));
+  const auto most = parse_u64(read_control(instance(), "", {"pids.max"}));
+  ASSERT_TRUE(host && most);
+  EXPECT_LE(*most, *host / 5 * 4);
+  EXPECT_GT(*most, 0U);
+}
+
+TEST(InstanceLimitsTest, TheSmallerOfTheHostsNumbersCounts) {
+  using namespaces::instance_process_count;
+  EXPECT_EQ(instance_process_count(32'770, 200'000), 26'216U);
+  EXPECT_EQ(instance_process_count(4'194'304, 1'000), 800U);
+  EXPECT_EQ(instance_process_count(std::nullopt, 1'000), 800U);
+  EXPECT_EQ(instance_process_count(0, 1'000), 1U);
+  EXPECT_EQ(instance_process_count(std::nullopt, std::nullopt), std::nullopt);
 }
 
 TEST_F(LimitsTest, LimitsAreWrittenAndChanged) {

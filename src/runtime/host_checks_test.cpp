@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/fd.h"
+#include "base/strings.h"
 #include "runtime/room.h"
 
 namespace atl::runtime {
@@ -16,6 +18,18 @@ TEST(HostChecksTest, EveryGapComesWithAdvice) {
     EXPECT_FALSE(check.finding.empty()) << check.name;
     EXPECT_EQ(check.verdict == HostCheck::Verdict::kOk, check.advice.empty()) << check.name;
   }
+}
+
+TEST(HostChecksTest, SharedBudgetsAreLookedAt) {
+  const auto checks = check_host();
+  const auto files = std::ranges::find(checks, "open files of the host", &HostCheck::name);
+  ASSERT_NE(files, checks.end());
+  const auto most = parse_u64(trim(read_file("/proc/sys/fs/file-max").value_or("")));
+  EXPECT_EQ(files->verdict == HostCheck::Verdict::kOk, most.value_or(0) >= 4'000'000U);
+  const auto core = std::ranges::find(checks, "core dumps", &HostCheck::name);
+  ASSERT_NE(core, checks.end());
+  const bool piped = read_file("/proc/sys/kernel/core_pattern").value_or("").starts_with('|');
+  EXPECT_EQ(core->verdict == HostCheck::Verdict::kOk, !piped);
 }
 
 // The trial is what cells do; if it says no where cells run, doctor lies.

@@ -111,8 +111,7 @@ int build_dev(CellState& state) {
       return errno;
     }
   }
-  if (::mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-              kTerminalOptions) != 0 ||
+  if (::mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, kTerminalOptions) != 0 ||
       ::mount("shm", "root/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, state.plan.shm_options) != 0) {
     return errno;
   }

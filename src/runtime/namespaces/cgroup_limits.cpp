@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -69,6 +70,11 @@ Result<std::uint64_t> read_number(int cell_fd, const std::string& file) {
     return fail(Code::kInternal, concat("cgroup file ", file, " holds no number"));
   }
   return *value;
+}
+
+std::optional<std::uint64_t> read_setting(const std::string& path) {
+  const auto text = read_file(path);
+  return text ? parse_u64(trim(*text)) : std::nullopt;
 }
 
 // The value behind "key " in a flat keyed file; nothing when it is not there.
@@ -159,6 +165,29 @@ Result<> write_limits(const LimitTarget& target, const Limits& limits) {
     TRY_DO(write_existing_at(target.cell_fd, "pids.max", number_or(limits.process_count, "max")));
   }
   return {};
+}
+
+std::optional<std::uint64_t> instance_process_count(std::optional<std::uint64_t> pid_max,
+                                                    std::optional<std::uint64_t> threads_max) {
+  if (!pid_max && !threads_max) {
+    return std::nullopt;
+  }
+  constexpr std::uint64_t kUnknown = ~0ULL;
+  const std::uint64_t most = std::min(pid_max.value_or(kUnknown), threads_max.value_or(kUnknown));
+  return std::max<std::uint64_t>(most / 5 * 4, 1);
+}
+
+// Many cells, each within its own limit, must not leave the host without a process to log in with.
+Result<> write_instance_limits(const CgroupHierarchy& hierarchy) {
+  if (!hierarchy.does(Duty::kProcesses)) {
+    return {};
+  }
+  const auto most = instance_process_count(read_setting("/proc/sys/kernel/pid_max"),
+                                           read_setting("/proc/sys/kernel/threads-max"));
+  if (!most) {
+    return {};
+  }
+  return write_existing_at(hierarchy.directory.get(), "pids.max", std::to_string(*most));
 }
 
 Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage) {

@@ -1,6 +1,9 @@
 // Reading and writing the control files of one cell's cgroup, version 1 and 2 side by side.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "base/error.h"
 #include "runtime/namespaces/cgroup_hierarchy.h"
 #include "runtime/room.h"
@@ -15,6 +18,12 @@ struct LimitTarget {
   bool fresh = false;
 };
 Result<> write_limits(const LimitTarget& target, const Limits& limits);
+
+// Writes what all cells together may have, on the instance's own directory.
+Result<> write_instance_limits(const CgroupHierarchy& hierarchy);
+// 80 percent of what the host can have, at least one; nothing when neither number is known.
+std::optional<std::uint64_t> instance_process_count(std::optional<std::uint64_t> pid_max,
+                                                    std::optional<std::uint64_t> threads_max);
 
 // Adds what this hierarchy knows.
 Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage);

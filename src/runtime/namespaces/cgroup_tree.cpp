@@ -79,6 +79,9 @@ Result<CgroupTree> CgroupTree::open(const std::string& instance) {
                 "no writable cgroup hierarchy: mount cgroup2 on /sys/fs/cgroup, or run the node "
                 "where it may write there");
   }
+  for (const CgroupHierarchy& hierarchy : tree.hierarchies_) {
+    TRY_DO(write_instance_limits(hierarchy));
+  }
   return tree;
 }
 
