@@ -86,8 +86,8 @@ Task<int> command_cert_dev(CommandContext& context, const CertDevOptions& option
       "Made a certificate for ", options.names, " in ", directory, ". Use it like this:\n",
       "  atoll serve --tls-cert ", directory, "/server.crt --tls-key ", directory, "/server.key\n",
       "  export ATOLL_API_URL=https://127.0.0.1:7070 ATOLL_CA_FILE=", directory, "/ca.crt\n",
-      "  curl --cacert ", directory, "/ca.crt https://127.0.0.1:7070/healthz\n",
-      "Whoever has ", directory, "/ca.key can impersonate any host to those who trust ca.crt.\n"));
+      "  curl --cacert ", directory, "/ca.crt https://127.0.0.1:7070/healthz\n", "Whoever has ",
+      directory, "/ca.key can impersonate any host to those who trust ca.crt.\n"));
   co_return 0;
 }
 

@@ -39,8 +39,8 @@ TEST(Cors, OnlyNamedOriginsAreLetIn) {
   const auto known = ask(policy, "GET", "Origin: https://a.example\r\n");
   EXPECT_TRUE(has(known, "access-control-allow-origin: https://a.example\r\n")) << known;
   EXPECT_TRUE(has(known, "vary: origin\r\n"));
-  for (const auto* origin : {"https://b.example", "https://a.example.evil", "null",
-                             "http://a.example"}) {
+  for (const auto* origin :
+       {"https://b.example", "https://a.example.evil", "null", "http://a.example"}) {
     EXPECT_FALSE(has(ask(policy, "GET", concat("Origin: ", origin, "\r\n")), "access-control"));
   }
 }

@@ -126,8 +126,8 @@ Task<Client::Impl::Taken> Client::Impl::take() {
   co_return Taken{std::move(connection), false};
 }
 
-Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(std::unique_ptr<ClientConnection>& connection,
-                                                            bool bodiless, Result<bool> sent) {
+Task<std::unique_ptr<ClientResponse>> Client::Impl::receive(
+    std::unique_ptr<ClientConnection>& connection, bool bodiless, Result<bool> sent) {
   const bool unsent = !sent && sent.error().code != Code::kUnavailable;
   if (unsent) {
     co_return fail(std::move(sent).error());

@@ -22,13 +22,20 @@ bool is_framing_field(std::string_view name) {
 
 Code code_of_status(int status) {
   switch (status) {
-    case 400: return Code::kInvalidArgument;
-    case 401: return Code::kUnauthenticated;
-    case 403: return Code::kPermissionDenied;
-    case 404: return Code::kNotFound;
-    case 409: return Code::kFailedPrecondition;
-    case 429: return Code::kResourceExhausted;
-    default: return status >= 500 ? Code::kUnavailable : Code::kInternal;
+    case 400:
+      return Code::kInvalidArgument;
+    case 401:
+      return Code::kUnauthenticated;
+    case 403:
+      return Code::kPermissionDenied;
+    case 404:
+      return Code::kNotFound;
+    case 409:
+      return Code::kFailedPrecondition;
+    case 429:
+      return Code::kResourceExhausted;
+    default:
+      return status >= 500 ? Code::kUnavailable : Code::kInternal;
   }
 }
 

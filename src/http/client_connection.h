@@ -12,7 +12,10 @@ namespace atl::http {
 
 struct ClientConnection {
   ClientConnection(std::unique_ptr<io::Stream> s, int socket, bool is_tls)
-      : stream(std::move(s)), fd(socket), secure(is_tls), wire(*stream, {.role = Role::kResponse}) {}
+      : stream(std::move(s)),
+        fd(socket),
+        secure(is_tls),
+        wire(*stream, {.role = Role::kResponse}) {}
 
   // The server sent something or closed: between requests that means the connection is spent.
   // (On TLS it may have been a session ticket only; that costs a new connection.)

@@ -175,8 +175,8 @@ Task<> Http2Connection::handle(std::shared_ptr<Http2Stream> stream) {
   Result<> handled;
   if (refusal) {
     core_.metrics.refusals.add();
-    handled = co_await exchange.respond(
-        error_response(refusal->status, "bad_request", refusal->reason));
+    handled =
+        co_await exchange.respond(error_response(refusal->status, "bad_request", refusal->reason));
   } else {
     handled = co_await core_.handler(exchange);
   }

@@ -19,8 +19,7 @@ namespace atl::http {
 class Http2Connection {
  public:
   // `early` is what was read of the connection already. The others outlive this.
-  Http2Connection(ServerCore& core, io::Stream& stream, const std::string& peer,
-                  std::string early);
+  Http2Connection(ServerCore& core, io::Stream& stream, const std::string& peer, std::string early);
   Task<> serve();
   // No new requests; ends when those under way have been answered.
   void drain();

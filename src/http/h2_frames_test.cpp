@@ -1,164 +1,12 @@
-// HTTP/2 frame by frame: hostile clients, flow control, draining, idle connections.
+// HTTP/2 frame by frame: flow control, WebSockets, draining, idle connections.
+#include "http/h2_frames.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "base/strings.h"
-#include "http/test_server.h"
-
-namespace atl::http {
+namespace atl::http::frames {
 namespace {
-
-using namespace std::chrono_literals;
-using namespace std::string_literals;
-
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-enum Type : std::uint8_t {
-  kData,
-  kHeaders,
-  kPriority,
-  kReset,
-  kSettings,
-  kPush,
-  kPing,
-  kGoAway,
-  kWindow,
-  kContinuation
-};
-constexpr int kEndStream = 1;
-constexpr int kEndHeaders = 4;
-
-std::string number(std::uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    bytes += static_cast<char>(value >> shift & 0xff);
-  }
-  return bytes;
-}
-
-std::string frame(Type type, int flags, std::uint32_t stream, std::string_view payload) {
-  return number(static_cast<std::uint32_t>(payload.size())).substr(1) + static_cast<char>(type) +
-         static_cast<char>(flags) + number(stream) + std::string{payload};
-}
-
-std::string start() {
-  return concat(kPreface, frame(kSettings, 0, 0, ""));
-}
-
-// A literal field without indexing; both texts shorter than 127.
-std::string field(std::string_view name, std::string_view value) {
-  return concat('\0', static_cast<char>(name.size()), name, static_cast<char>(value.size()), value);
-}
-
-std::string request_fields(std::string_view method, std::string_view path) {
-  return field(":method", method) + field(":scheme", "http") + field(":path", path) +
-         field(":authority", "x");
-}
-
-std::string get(std::uint32_t stream, std::string_view path = "/") {
-  return frame(kHeaders, kEndStream | kEndHeaders, stream, request_fields("GET", path));
-}
-
-struct Frame {
-  int type = 0;
-  int flags = 0;
-  std::uint32_t stream = 0;
-  std::string payload;
-  std::uint32_t code() const {  // of a reset, or a goaway
-    const std::size_t at = type == kGoAway ? 4 : 0;
-    std::uint32_t value = 0;
-    for (std::size_t i = at; i < at + 4 && i < payload.size(); ++i) {
-      value = value << 8 | static_cast<unsigned char>(payload[i]);
-    }
-    return value;
-  }
-};
-
-std::vector<Frame> parse(std::string_view bytes) {
-  std::vector<Frame> frames;
-  const auto read = [&bytes](std::size_t at, std::size_t size) {
-    std::uint32_t value = 0;
-    for (std::size_t i = at; i < at + size; ++i) {
-      value = value << 8 | static_cast<unsigned char>(bytes[i]);
-    }
-    return value;
-  };
-  while (bytes.size() >= 9 && bytes.size() >= 9 + read(0, 3)) {
-    const auto size = read(0, 3);
-    frames.push_back({.type = bytes[3],
-                      .flags = bytes[4],
-                      .stream = read(5, 4),
-                      .payload = std::string{bytes.substr(9, size)}});
-    bytes.remove_prefix(9 + size);
-  }
-  return frames;
-}
-
-struct Counts {
-  int handled = 0;
-  int running = 0;
-  int most_running = 0;
-  std::uint64_t bytes = 0;
-  Event go;
-};
-
-Task<> serve(Exchange& exchange, Counts& counts) {
-  ++counts.handled;
-  const auto& path = exchange.request().path;
-  if (path == "/hold") {
-    counts.most_running = std::max(counts.most_running, ++counts.running);
-    auto waited = co_await exchange.client_gone();
-    // Still busy with it for a while, as a handler may be.
-    if (waited) {
-      waited = co_await sleep_for(20ms);
-    }
-    --counts.running;
-    co_return std::move(waited);
-  }
-  if (path == "/sink") {
-    CO_TRY_DO(co_await counts.go.wait());
-    std::string buffer(10'000, '\0');
-    for (;;) {
-      CO_TRY(const auto got, co_await exchange.body().read(buffer));
-      if (got == 0) {
-        co_return co_await exchange.respond({200, {}, "done"});
-      }
-      counts.bytes += got;
-    }
-  }
-  if (path == "/ws") {
-    CO_TRY(auto socket, co_await exchange.accept_websocket({}));
-    for (;;) {
-      CO_TRY(const auto message, co_await socket->receive());
-      if (message.kind == WebSocketMessage::Kind::kClose) {
-        co_return ok();
-      }
-      CO_TRY_DO(co_await socket->send_text(message.payload));
-    }
-  }
-  if (path == "/large") {
-    const std::string piece(10'000, 'x');
-    CO_TRY_DO(co_await exchange.start(200, {}, std::nullopt));
-    for (int i = 0; i < 100; ++i) {
-      CO_TRY_DO(co_await exchange.write(piece));
-      counts.bytes += piece.size();
-    }
-    co_return co_await exchange.finish();
-  }
-  co_return co_await exchange.respond({200, {}, "hello"});
-}
-
-struct Rig {
-  explicit Rig(ServerLimits limits = {.idle_timeout = 100ms})
-      : server([this](Exchange& exchange) { return serve(exchange, counts); }, limits) {}
-  std::vector<Frame> talk(std::string bytes) {
-    auto answer = server.run(exchange_raw(server, std::move(bytes)));
-    EXPECT_TRUE(answer);
-    return answer ? parse(*answer) : std::vector<Frame>{};
-  }
-  Counts counts;
-  TestServer server;
-};
 
 TEST(Http2Frames, AGetIsAnsweredAndAnIdleConnectionEndsWithGoaway) {
   Rig rig;
@@ -173,120 +21,6 @@ TEST(Http2Frames, AGetIsAnsweredAndAnIdleConnectionEndsWithGoaway) {
   }
   EXPECT_EQ("hello", body);
   EXPECT_EQ(0, rig.server.metrics().gauge("atoll_http2_streams_open", "").value());
-}
-
-TEST(Http2Frames, HostileFramesEndTheConnection) {
-  constexpr std::uint32_t kProtocol = 1;
-  constexpr std::uint32_t kFlow = 3;
-  constexpr std::uint32_t kSize = 6;
-  constexpr std::uint32_t kCompression = 9;
-  constexpr std::uint32_t kCalm = 11;
-  struct Case {
-    const char* what;
-    std::string bytes;
-    std::uint32_t code;
-  };
-  std::string pings;
-  std::string settings;
-  std::string priorities;
-  std::string empty = frame(kHeaders, kEndHeaders, 1, request_fields("POST", "/sink"));
-  std::string rapid;
-  for (int i = 0; i < 3000; ++i) {
-    const auto id = static_cast<std::uint32_t>(2 * i + 1);
-    pings += frame(kPing, 0, 0, "12345678");
-    settings += frame(kSettings, 0, 0, "");
-    priorities += frame(kPriority, 0, 1, number(0) + 'x');
-    empty += frame(kData, 0, 1, "");
-    rapid += get(id, "/hold") + frame(kReset, 0, id, number(8));
-  }
-  const Case cases[] = {
-      {"data on stream 0", frame(kData, 0, 0, "x"), kProtocol},
-      {"data on an idle stream", frame(kData, 0, 5, "x"), kProtocol},
-      {"headers on stream 0", frame(kHeaders, kEndHeaders, 0, request_fields("GET", "/")),
-       kProtocol},
-      {"headers on an even stream", get(2), kProtocol},
-      {"settings of odd size", frame(kSettings, 0, 0, "12345"), kSize},
-      {"settings on a stream", frame(kSettings, 0, 1, ""), kProtocol},
-      {"a huge initial window", frame(kSettings, 0, 0, "\0\4"s + number(0x80000000)), kFlow},
-      {"window update of 0 on the connection", frame(kWindow, 0, 0, number(0)), kProtocol},
-      {"window overflow", frame(kWindow, 0, 0, number(0x7fffffff)), kFlow},
-      {"ping of 7 bytes", frame(kPing, 0, 0, "1234567"), kSize},
-      {"push promise from a client", frame(kPush, kEndHeaders, 1, number(2)), kProtocol},
-      {"continuation of nothing", frame(kContinuation, kEndHeaders, 1, ""), kProtocol},
-      {"a frame amid a header block",
-       frame(kHeaders, 0, 1, request_fields("GET", "/")) + frame(kPing, 0, 0, "12345678"),
-       kProtocol},
-      {"a frame that is too large", frame(kData, 0, 1, std::string(16385, 'x')), kSize},
-      {"broken compression", frame(kHeaders, kEndHeaders | kEndStream, 1, "\xff\xff\xff\xff\xff"),
-       kCompression},
-      {"reset of an idle stream", frame(kReset, 0, 7, number(8)), kProtocol},
-      {"a flood of pings", pings, kCalm},
-      {"a flood of settings", settings, kCalm},
-      {"a flood of priorities", priorities, kCalm},
-      {"a flood of empty data", empty, kCalm},
-      {"rapid reset", rapid, kCalm},
-  };
-  for (const auto& test : cases) {
-    SCOPED_TRACE(test.what);
-    Rig rig;
-    rig.counts.go.set();
-    const auto frames = rig.talk(start() + test.bytes);
-    if (test.code == kCalm && (frames.empty() || frames.back().type != kGoAway)) {
-      // nghttp2 has ended a flood of acknowledgements by itself, without a word.
-      EXPECT_GE(rig.server.metrics().counter("atoll_http2_violations_total", "").value(), 1U);
-      continue;
-    }
-    ASSERT_FALSE(frames.empty());
-    EXPECT_EQ(kGoAway, frames.back().type);
-    EXPECT_EQ(test.code, frames.back().code());
-    EXPECT_LE(rig.counts.most_running, 256);
-  }
-}
-
-TEST(Http2Frames, MalformedRequestsAreResetOrRefusedAlone) {
-  struct Case {
-    const char* what;
-    std::string fields;
-    std::string data;
-    bool reset;  // else refused with a status
-  };
-  const auto plain = request_fields("GET", "/");
-  const Case cases[] = {
-      {"upper case name", plain + field("X-A", "b"), "", true},
-      {"connection header", plain + field("connection", "close"), "", true},
-      {"transfer-encoding", plain + field("transfer-encoding", "chunked"), "", true},
-      {"missing path", field(":method", "GET") + field(":scheme", "http"), "", true},
-      {"double method", field(":method", "GET") + plain, "", true},
-      {"unknown pseudo", plain + field(":x", "y"), "", true},
-      {"pseudo after fields", field("a", "b") + plain, "", true},
-      {"line break in a value", plain + field("a", "b\r\nc"), "", true},
-      {"body shorter than its length", plain + field("content-length", "5"), "abc", true},
-      {"body longer than its length", plain + field("content-length", "1"), "abc", true},
-      {"plain CONNECT", field(":method", "CONNECT") + field(":authority", "x"), "", false},
-      {"unknown method", request_fields("BREW", "/"), "", false},
-      {"path with a fragment", request_fields("GET", "/#x"), "", false},
-      {"Host differs", plain + field("host", "y"), "", false},
-  };
-  for (const auto& test : cases) {
-    SCOPED_TRACE(test.what);
-    Rig rig;
-    const auto bytes =
-        test.data.empty()
-            ? frame(kHeaders, kEndHeaders | kEndStream, 1, test.fields)
-            : frame(kHeaders, kEndHeaders, 1, test.fields) + frame(kData, kEndStream, 1, test.data);
-    const auto frames = rig.talk(start() + bytes + get(3));
-    bool reset = false;
-    std::map<std::uint32_t, std::string> bodies;
-    for (const auto& each : frames) {
-      reset = reset || (each.type == kReset && each.stream == 1);
-      if (each.type == kData) {
-        bodies[each.stream] += each.payload;
-      }
-    }
-    EXPECT_EQ(test.reset, reset);
-    EXPECT_EQ(!test.reset, bodies[1].find("bad_request") != std::string::npos) << bodies[1];
-    EXPECT_EQ("hello", bodies[3]);
-  }
 }
 
 TEST(Http2Frames, TheWindowOpensOnlyAsTheHandlerReads) {
@@ -309,8 +43,7 @@ TEST(Http2Frames, TheWindowOpensOnlyAsTheHandlerReads) {
       CO_TRY_DO(co_await stream->write(bytes));
       std::string seen;
       std::string buffer(65536, '\0');
-      const auto read_for = [](io::Stream& from, std::string& all,
-                               std::string& into) -> Task<> {
+      const auto read_for = [](io::Stream& from, std::string& all, std::string& into) -> Task<> {
         for (;;) {
           CO_TRY(const auto got, co_await from.read(into));
           all.append(into, 0, got);
@@ -377,7 +110,8 @@ TEST(Http2Frames, AWebSocketRunsInAStream) {
       // The extension counts once the settings that offer it are acknowledged.
       CO_TRY_DO(co_await read_until(*stream, std::string("\0\0\0\x04\x01\0\0\0\0", 9)));
       CO_TRY_DO(co_await stream->write(
-          frame(kSettings, 1, 0, "") + frame(kHeaders, kEndHeaders, 1, connect_fields("websocket")) +
+          frame(kSettings, 1, 0, "") +
+          frame(kHeaders, kEndHeaders, 1, connect_fields("websocket")) +
           frame(kData, 0, 1, hello.substr(0, 3)) + frame(kData, 0, 1, hello.substr(3)) + get(3) +
           frame(kHeaders, kEndHeaders, 5, connect_fields("other")) + frame(kData, 0, 1, bye)));
       co_return co_await read_to_end(*stream);
@@ -455,4 +189,4 @@ TEST(Http2Frames, MoreThanTheStreamsAllowedAreRefused) {
 }
 
 }  // namespace
-}  // namespace atl::http
+}  // namespace atl::http::frames

@@ -2,8 +2,6 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include <cstring>
-
 #include "base/strings.h"
 
 namespace atl::http {
@@ -73,7 +71,8 @@ struct Http2Callbacks {
           me.punish();
         }
         break;
-      default: break;
+      default:
+        break;
     }
     return 0;
   }
@@ -96,15 +95,14 @@ struct Http2Callbacks {
     return 0;
   }
 
-  static ssize_t read_output(nghttp2_session*, std::int32_t, std::uint8_t* buffer,
-                             std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
-                             void*) {
+  static ssize_t read_output(nghttp2_session*, std::int32_t, std::uint8_t* buffer, std::size_t size,
+                             std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<Http2Stream*>(source->ptr);
     if (stream.output.empty() && !stream.output_ended) {
       return NGHTTP2_ERR_DEFERRED;
     }
     const auto taken = std::min(size, stream.output.size());
-    std::memcpy(buffer, stream.output.data(), taken);
+    stream.output.copy(reinterpret_cast<char*>(buffer), taken);
     stream.output.remove_prefix(taken);
     if (stream.output.empty()) {
       if (stream.output_ended) {
@@ -231,7 +229,8 @@ void Http2Session::finish_head(Http2Stream& stream) {
   }
   Http1Head& head = stream.head;
   if (!stream.authority.empty()) {
-    if (head.headers.has("host") && !equals_ignore_case(head.headers.get("host"), stream.authority)) {
+    if (head.headers.has("host") &&
+        !equals_ignore_case(head.headers.get("host"), stream.authority)) {
       stream.refusal = Refusal{400, "Host and :authority differ"};
       return;
     }

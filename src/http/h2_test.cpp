@@ -51,7 +51,8 @@ Task<> describe(Exchange& exchange) {
     }
     co_return co_await exchange.finish();
   }
-  co_return co_await exchange.respond({200, {{"x-host", request.headers.get("host").data()}}, line});
+  co_return co_await exchange.respond(
+      {200, {{"x-host", request.headers.get("host").data()}}, line});
 }
 
 class Http2 : public ::testing::Test {
@@ -84,7 +85,8 @@ class Http2 : public ::testing::Test {
 };
 
 TEST_F(Http2, Get) {
-  EXPECT_EQ("GET /a?b=c 0\n2 200", shell(concat(kCurl, "-w '%{http_version} %{http_code}' '{}/a?b=c'")));
+  EXPECT_EQ("GET /a?b=c 0\n2 200",
+            shell(concat(kCurl, "-w '%{http_version} %{http_code}' '{}/a?b=c'")));
   EXPECT_EQ(1U, connections());
 }
 
@@ -116,7 +118,8 @@ TEST_F(Http2, AnAnswerBeforeTheBodyIsReadArrives) {
 }
 
 TEST_F(Http2, HalfAnAnswerIsAnError) {
-  EXPECT_EQ("status 92", shell(concat(kCurl, "-o /dev/null {}/broken 2>/dev/null || printf 'status %s' $?")));
+  EXPECT_EQ("status 92",
+            shell(concat(kCurl, "-o /dev/null {}/broken 2>/dev/null || printf 'status %s' $?")));
 }
 
 TEST_F(Http2, ParallelRequestsShareAConnection) {
@@ -127,7 +130,8 @@ TEST_F(Http2, ParallelRequestsShareAConnection) {
   for (int i = 0; i < 19; ++i) {
     urls += concat(" {}/", i);
   }
-  const auto report = shell(concat("h2load -n 100 -c 1 -m 100", urls, " | grep -E 'requests:|traffic'"));
+  const auto report =
+      shell(concat("h2load -n 100 -c 1 -m 100", urls, " | grep -E 'requests:|traffic'"));
   EXPECT_NE(std::string::npos, report.find("100 succeeded, 0 failed, 0 errored")) << report;
   EXPECT_EQ(1U, connections());
   EXPECT_EQ(100U, requests());
@@ -147,9 +151,9 @@ TEST(Http2Tls, IsChosenByAlpn) {
     GTEST_SKIP() << "curl is not installed";
   }
   const auto authority = *tls::mint_authority({.common_name = "test authority"});
-  const auto context = *tls::Context::server(
-      {.identity = *tls::mint_leaf(authority, {.names = {"localhost"}}),
-       .protocols = {"h2", "http/1.1"}});
+  const auto context =
+      *tls::Context::server({.identity = *tls::mint_leaf(authority, {.names = {"localhost"}}),
+                             .protocols = {"h2", "http/1.1"}});
   TestServer server{describe, {}, {.tls = context.get()}};
   char directory[] = "/tmp/atoll-h2-XXXXXX";
   ASSERT_NE(nullptr, ::mkdtemp(directory));

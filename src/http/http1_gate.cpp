@@ -279,7 +279,8 @@ std::optional<Refusal> gate_response(Http1Head& head, bool bodiless) {
   if (bodiless || head.status < 200 || head.status == 204 || head.status == 304) {
     head.framing = {};
   }
-  head.keep_alive = head.minor_version >= 1 && !list_has_token(head.headers, "connection", "close") &&
+  head.keep_alive = head.minor_version >= 1 &&
+                    !list_has_token(head.headers, "connection", "close") &&
                     head.framing.kind != Framing::Kind::kUntilClose;
   return std::nullopt;
 }

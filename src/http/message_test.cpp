@@ -74,9 +74,9 @@ TEST(Url, Parses) {
   ASSERT_TRUE(secure);
   EXPECT_TRUE(secure->secure);
   EXPECT_EQ(443, secure->port);
-  for (const auto* bad :
-       {"", "x", "ftp://x", "https://", "http://", "http://:80", "http://x:", "http://x:0", "http://x:65536",
-        "http://a@b", "http://[::1", "http://[::1]x", "http://x y", "http://x:8a"}) {
+  for (const auto* bad : {"", "x", "ftp://x", "https://", "http://", "http://:80",
+                          "http://x:", "http://x:0", "http://x:65536", "http://a@b", "http://[::1",
+                          "http://[::1]x", "http://x y", "http://x:8a"}) {
     EXPECT_FALSE(parse_url(bad)) << bad;
   }
 }

@@ -62,8 +62,8 @@ using Handler = std::function<Task<>(Exchange&)>;
 
 class Server {
  public:
-  Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits,
-         Metrics& metrics, ServerOptions options = {});
+  Server(io::Reactor& reactor, Fd listening, Handler handler, ServerLimits limits, Metrics& metrics,
+         ServerOptions options = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -73,7 +73,7 @@ class ServerExchange final : public Exchange {
   bool keep_alive_ = false;
   State state_ = State::kOpen;
   Coding coding_ = Coding::kNothing;
-  std::uint64_t remaining_bytes_ = 0;  // of kLength
+  std::uint64_t remaining_bytes_ = 0;         // of kLength
   std::shared_ptr<WebSocketLink> websocket_;  // shared with the socket
 };
 

@@ -19,8 +19,8 @@ struct Certificates {
   std::unique_ptr<tls::Context> server = *tls::Context::server(
       {.identity = *tls::mint_leaf(authority, {.names = {"127.0.0.1", "localhost"}}),
        .protocols = {"h2", "http/1.1"}});
-  std::unique_ptr<tls::Context> client = *tls::Context::client(
-      {.trusted_pem = authority.certificate_pem, .protocols = {"http/1.1"}});
+  std::unique_ptr<tls::Context> client =
+      *tls::Context::client({.trusted_pem = authority.certificate_pem, .protocols = {"http/1.1"}});
 };
 
 Task<> echo(Exchange& exchange) {
@@ -132,9 +132,9 @@ TEST_F(ServerTls, CurlAgrees) {
   ASSERT_TRUE(replace_file(ca, certificates_.authority.certificate_pem, {.mode = 0600}));
   io::OffloadPool pool{"curl", 1, 4};
   const auto answer = server_.run(run_shell(
-      pool, concat("head -c 2000000 /dev/zero | curl -q -sS --http1.1 --noproxy '*' --cacert ", ca,
-                   " --data-binary @- https://localhost:", server_.server().port(),
-                   "/ 2>&1 | wc -c")));
+      pool,
+      concat("head -c 2000000 /dev/zero | curl -q -sS --http1.1 --noproxy '*' --cacert ", ca,
+             " --data-binary @- https://localhost:", server_.server().port(), "/ 2>&1 | wc -c")));
   ::unlink(ca.c_str());
   ::rmdir(directory);
   EXPECT_EQ("2000000\n", answer);

@@ -60,14 +60,18 @@ Task<WebSocketMessage> WebSocket::next_message() {
     }
     WebSocketMessage& message = **next;
     switch (message.kind) {
-      case Kind::kPing: CO_TRY_DO(co_await answer_ping(std::move(message.payload))); break;
-      case Kind::kPong: break;
+      case Kind::kPing:
+        CO_TRY_DO(co_await answer_ping(std::move(message.payload)));
+        break;
+      case Kind::kPong:
+        break;
       case Kind::kClose:
         // The peer may be gone already; its close is what counts.
         (void)co_await send_close(message.close_code == kNoCode ? 1000 : message.close_code, {});
         co_return std::move(message);
       case Kind::kText:
-      case Kind::kBinary: co_return std::move(message);
+      case Kind::kBinary:
+        co_return std::move(message);
     }
   }
 }

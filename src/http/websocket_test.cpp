@@ -90,7 +90,8 @@ TEST(WebSocketServer, HostileFramesAreClosedWithTheRightCode) {
 
 TEST(WebSocketServer, ACloseIsAnsweredWithItsCode) {
   TestServer server{echo};
-  const auto answer = server.run(Raw::run(server, masked("\x88\x0f\xa0" "bye")));
+  const auto answer = server.run(Raw::run(server, masked("\x88\x0f\xa0"
+                                                         "bye")));
   ASSERT_TRUE(answer);
   EXPECT_EQ(4000, close_code(*answer));
 }
@@ -131,8 +132,12 @@ TEST(WebSocketServer, AnUpgradeMayArriveByteByByteAndWithFramesBehindIt) {
   struct Steps {
     static Task<std::string> run(TestServer& server) {
       CO_TRY(auto stream, co_await connect_raw(server));
-      const std::string all =
-          concat(kUpgrade, masked("\x01" "ab"), masked("\x80" "cd"), masked("\x88\x03\xe8"));
+      const std::string all = concat(kUpgrade,
+                                     masked("\x01"
+                                            "ab"),
+                                     masked("\x80"
+                                            "cd"),
+                                     masked("\x88\x03\xe8"));
       for (const char& c : all) {
         CO_TRY_DO(co_await stream->write({&c, 1}));
         CO_TRY_DO(co_await sleep_for(Duration::zero()));
@@ -142,17 +147,26 @@ TEST(WebSocketServer, AnUpgradeMayArriveByteByByteAndWithFramesBehindIt) {
     }
     static Task<std::string> at_once(TestServer& server) {
       CO_TRY(auto stream, co_await connect_raw(server));
-      CO_TRY_DO(co_await stream->write(concat(kUpgrade, masked("\x81" "abcd"), masked("\x88\x03\xe8"))));
+      CO_TRY_DO(co_await stream->write(concat(kUpgrade,
+                                              masked("\x81"
+                                                     "abcd"),
+                                              masked("\x88\x03\xe8"))));
       CO_TRY_DO(co_await read_until(*stream, "\r\n\r\n"));
       co_return co_await read_to_end(*stream);
     }
   };
   {
     TestServer server{echo};
-    EXPECT_EQ("\x81\x04" "abcd\x88\x02\x03\xe8", server.run(Steps::run(server)));
+    EXPECT_EQ(
+        "\x81\x04"
+        "abcd\x88\x02\x03\xe8",
+        server.run(Steps::run(server)));
   }
   TestServer server{echo};
-  EXPECT_EQ("\x81\x04" "abcd\x88\x02\x03\xe8", server.run(Steps::at_once(server)));
+  EXPECT_EQ(
+      "\x81\x04"
+      "abcd\x88\x02\x03\xe8",
+      server.run(Steps::at_once(server)));
 }
 
 TEST(WebSocketClient, TalksToTheServer) {
@@ -180,7 +194,8 @@ TEST(WebSocketClient, TalksToTheServer) {
 }
 
 TEST(WebSocketClient, ARefusalIsAnErrorWithTheAnswer) {
-  TestServer server{[](Exchange& exchange) { return exchange.respond({404, {}, "no such shell"}); }};
+  TestServer server{
+      [](Exchange& exchange) { return exchange.respond({404, {}, "no such shell"}); }};
   struct Steps {
     static Task<> run(TestServer& server) {
       Client client{server.reactor(), server.url()};
@@ -310,8 +325,9 @@ TEST(WebSocketServer, PythonsClientAgrees) {
   io::OffloadPool pool{"python", 1, 4};
   std::string script{kPythonClient};
   script.replace(script.find("PORT"), 4, concat(server.server().port()));
-  EXPECT_EQ("closed 1000\n",
-            server.run(run_shell(pool, concat("/usr/bin/python3 - 2>&1 <<'END'\n", script, "\nEND\n"))));
+  EXPECT_EQ(
+      "closed 1000\n",
+      server.run(run_shell(pool, concat("/usr/bin/python3 - 2>&1 <<'END'\n", script, "\nEND\n"))));
 }
 
 }  // namespace
