@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/strings.h"
 #include "guest/limits.h"
 
 namespace atl::guest {
@@ -66,6 +67,7 @@ Result<> Process::start(Spawned spawned, const SpawnRequest& request) {
     TRY_DO(watch_source(sources_[0], std::move(spawned.output), Stream::kStdout));
     TRY_DO(watch_source(sources_[1], std::move(spawned.error_output), Stream::kStderr));
   }
+  has_input_ = static_cast<bool>(spawned.input);
   if (spawned.input) {
     TRY_DO(input_.start(std::move(spawned.input), request.pty.has_value(),
                         [this] { hold_clients(); }));
@@ -180,8 +182,18 @@ void Process::on_frame(Connection& connection, Kind kind, std::string_view paylo
   active_at_ms_ = monotonic_ms();
   switch (kind) {
     case Kind::kStdin:
+      if (!has_input_) {
+        connection.send_error({Code::kFailedPrecondition,
+                               concat("process ", id(), " was started without standard input"),
+                               "stdin_unavailable"});
+        return;
+      }
       input_.write(payload);
       hold_clients();
+      return;
+    case Kind::kSync:
+      // Frames are taken in order and not while the input is full: what came before is in.
+      connection.send(Kind::kSynced);
       return;
     case Kind::kChannelInput:
       channel_input_.write(payload);
@@ -357,6 +369,15 @@ ProcessInfo Process::info() const {
   info.output_bytes = journal_.end_offset();
   info.journal_first_offset = journal_.begin_offset();
   return info;
+}
+
+bool Process::evict() {
+  if (info_.running || starting_ || !info_.keep || forgotten_ || !readers_.empty() ||
+      !removers_.empty()) {
+    return false;
+  }
+  forgotten_ = true;
+  return true;
 }
 
 bool Process::erasable() const {

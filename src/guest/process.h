@@ -73,6 +73,8 @@ class Process {
   // Not to be found by its id any more; only its readers still see it.
   bool forgotten() const { return forgotten_; }
   bool erasable() const;
+  // Makes room for a new process: a finished one that nobody reads is forgotten. False: still used.
+  bool evict();
 
  private:
   static constexpr std::size_t kChannelSource = 2;
@@ -123,6 +125,7 @@ class Process {
   Watch status_watch_;
   std::string status_;
   bool starting_ = true;
+  bool has_input_ = false;
   Input input_;
   std::array<Source, 3> sources_;  // kChannelSource is the last
   Input channel_input_;

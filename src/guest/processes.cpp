@@ -61,11 +61,10 @@ Result<> Processes::try_spawn(Connection& connection, std::string_view payload) 
     return fail(Code::kAlreadyExists, concat("process ", request.process_id, " already exists"),
                 "process_exists");
   }
-  if (processes_.size() >= kMaxProcesses) {
-    return fail(
-        Code::kResourceExhausted,
-        concat("the sandbox already has ", kMaxProcesses, " processes; remove finished ones first"),
-        "resource_exhausted");
+  if (processes_.size() >= kMaxProcesses && !evict_oldest()) {
+    return fail(Code::kResourceExhausted,
+                concat("the sandbox already runs ", kMaxProcesses, " processes; end some first"),
+                "resource_exhausted");
   }
   TRY(auto spawned, guest::spawn(request, file_limit_));
   const pid_t pid = spawned.pid;
@@ -79,6 +78,17 @@ Result<> Processes::try_spawn(Connection& connection, std::string_view payload) 
   processes_.back()->attach(connection, 0, Process::Role::kOwner);
   on_deadline_changed();
   return {};
+}
+
+// A client that never removes its finished processes must not lock itself out.
+bool Processes::evict_oldest() {
+  const auto oldest = std::find_if(processes_.begin(), processes_.end(),
+                                   [](const auto& process) { return process->evict(); });
+  if (oldest == processes_.end()) {
+    return false;
+  }
+  processes_.erase(oldest);
+  return true;
 }
 
 void Processes::attach(Connection& connection, std::string_view payload) {

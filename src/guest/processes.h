@@ -53,6 +53,7 @@ class Processes final : private Process::Owner {
   void adopt_pipe(Fd pipe) override;
   void on_timer();
   Result<> try_spawn(Connection& connection, std::string_view payload);
+  bool evict_oldest();
   Result<Process*> find(std::string_view id);
 
   Loop& loop_;

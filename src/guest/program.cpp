@@ -77,7 +77,7 @@ Error explain(const std::string& name, int error_number) {
       }
       return Error{Code::kPermissionDenied,
                    concat("cannot run ", name, ": permission denied (is it executable?)"),
-                   "permission_denied"};
+                   "command_not_executable"};
     case ENOEXEC:
       return Error{Code::kFailedPrecondition,
                    concat("cannot run ", name, ": not a program this machine can execute"),

@@ -10,7 +10,7 @@
 //   request            answer                                      client may also send
 //   kPing              kPong
 //   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal,
-//                                                                  kResize, kChannelInput
+//                                                                  kResize, kChannelInput, kSync
 //   kAttach            kStarted, kOutput*, kExit                   the same
 //   kListProcesses     kProcess*, kEnd
 //   kGetProcess        kProcess
@@ -93,6 +93,7 @@ enum class Kind : std::uint8_t {
   kSignal = 32,        // u32 signal number
   kResize = 33,        // u32 rows, u32 columns
   kChannelInput = 34,  // raw bytes, to the other end of the child's descriptor 3
+  kSync = 35,          // empty; answered by kSynced when all input before it has been taken
   // Answers. kData, kEnd and kTreeEntry flow both ways.
   kPong = 50,
   kStarted = 51,
@@ -109,6 +110,7 @@ enum class Kind : std::uint8_t {
   kTreeEntry = 62,
   kTreeDone = 63,
   kMatch = 64,
+  kSynced = 65,  // empty
 };
 
 struct FrameHeader {
