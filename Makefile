@@ -9,10 +9,13 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test test-unit bench lint fmt sanitize clean
+.PHONY: setup setup-test build demo test test-unit bench lint fmt sanitize clean
 
 setup:
 	@tools/setup
+
+setup-test:
+	@tools/setup --test
 
 build: setup
 	@tools/build rel
@@ -20,23 +23,23 @@ build: setup
 demo: build
 	@tools/demo
 
-test: build
+test: setup-test build
 	@tools/run-tests
 
-test-unit: build
+test-unit: setup-test build
 	@ctest --test-dir build --output-on-failure -L unit
 
 bench: build
 	@tools/setup --bench
 	@bench/run
 
-lint: setup
+lint: setup-test
 	@tools/lint
 
 fmt:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
-sanitize: setup
+sanitize: setup-test
 	@tools/build asan
 	@ctest --test-dir build-asan --output-on-failure -L unit
 

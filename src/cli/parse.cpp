@@ -61,7 +61,7 @@ void add_sandbox_options(CLI::App& app, Raw& raw) {
       ->type_name("SIZE");
   app.add_option("--cpu", raw.sandbox.cpu, "CPU limit in cores, for example 2 or 0.5")
       ->type_name("CORES");
-  app.add_option("--ttl", raw.ttl, "Pause the sandbox after this time")->type_name("SECS");
+  app.add_option("--ttl", raw.ttl, "Delete the sandbox after this time (will pause it once pausing exists)")->type_name("SECS");
   app.add_option("--hard-ttl", raw.hard_ttl, "Delete the sandbox after this time")
       ->type_name("SECS");
 }
