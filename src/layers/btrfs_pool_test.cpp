@@ -1,5 +1,6 @@
 // What only the btrfs pool can do: limits, and surviving its own process.
 #include <linux/btrfs.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -149,6 +150,7 @@ TEST_F(BtrfsPoolTest, TooSmallAPoolIsRefused) {
 }
 
 // On a host's own btrfs we change nothing: simple quotas would keep older kernels from mounting it.
+// A pool that was made there without limits is used as it is.
 TEST_F(BtrfsPoolTest, QuotasOfTheHostAreNotTurnedOn) {
   const std::string host_path = directory_ + "/host";
   std::filesystem::create_directory(host_path);
@@ -157,6 +159,7 @@ TEST_F(BtrfsPoolTest, QuotasOfTheHostAreNotTurnedOn) {
   auto mounted = LoopPool::open(host.get(), host_path);
   ASSERT_TRUE(mounted) << mounted.error().message;
   {
+    std::filesystem::create_directories(mounted->mount_path() + "/pool/layers");
     const auto direct = open_pool({.directory = mounted->mount_path() + "/pool"});
     ASSERT_TRUE(direct) << direct.error().message;
     const auto status = (*direct)->status();
@@ -230,6 +233,45 @@ TEST_F(BtrfsPoolTest, SandboxThatOutlivesItsNodeKeepsTheDevice) {
   const auto closed = pool_->close();
   ASSERT_TRUE(closed) << closed.error().message;
   EXPECT_EQ(loop_devices_of(directory_), 0);
+}
+
+// A host's own btrfs, as distributions make it: without quotas.
+TEST_F(BtrfsPoolTest, ABtrfsWithoutQuotaGetsALoopFile) {
+  ASSERT_TRUE(pool_->close());
+  pool_.reset();
+  auto host = open_pool({.directory = directory_ + "/host", .loop_bytes = 4ULL << 30});
+  ASSERT_TRUE(host) << host.error().message;
+  host_ = *std::move(host);
+  {
+    const Fd root{::open((directory_ + "/host/mnt").c_str(), O_RDONLY | O_CLOEXEC)};
+    btrfs_ioctl_quota_ctl_args off{.cmd = BTRFS_QUOTA_CTL_DISABLE, .status = 0};
+    ASSERT_EQ(::ioctl(root.get(), BTRFS_IOC_QUOTA_CTL, &off), 0);
+  }
+  ASSERT_NO_FATAL_FAILURE(open());
+  EXPECT_TRUE(pool_->status()->quota);
+  const std::string image = directory_ + "/host/mnt/pool/pool.img";
+  const Fd fd{::open(image.c_str(), O_RDONLY | O_CLOEXEC)};
+  int flags = 0;
+  ASSERT_EQ(::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags), 0);
+  EXPECT_NE(flags & FS_NOCOW_FL, 0);
+  const std::string path = *pool_->create_upper("sb", 8 * kMebibyte) + "/upper";
+  EXPECT_EQ(fill_file(path + "/a", 16 * kMebibyte), EDQUOT);
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  EXPECT_TRUE(pool_->has_upper("sb"));
+}
+
+TEST(LoopSize, LeavesAReserveToTheHost) {
+  constexpr std::uint64_t kGibibyte = 1ULL << 30;
+  EXPECT_EQ(*choose_loop_bytes(100 * kGibibyte, 50 * kGibibyte, 0) >> 30, 40U);
+  EXPECT_EQ(*choose_loop_bytes(4 * kGibibyte, 4 * kGibibyte, 0) >> 30, 3U);
+  EXPECT_LE(*choose_loop_bytes(1000 * kGibibyte, 60 * kGibibyte, 0), 10 * kGibibyte);
+  const auto none = choose_loop_bytes(100 * kGibibyte, 6 * kGibibyte, 0);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kResourceExhausted);
+  EXPECT_NE(none.error().message.find("7168Mi"), std::string::npos) << none.error().message;
+  EXPECT_EQ(*choose_loop_bytes(100 * kGibibyte, 6 * kGibibyte, kGibibyte), kGibibyte);
+  EXPECT_FALSE(choose_loop_bytes(100 * kGibibyte, 6 * kGibibyte, 2 * kGibibyte));
+  EXPECT_EQ(choose_loop_bytes(100 * kGibibyte, 0, 1).error().code, Code::kInvalidArgument);
 }
 
 }  // namespace

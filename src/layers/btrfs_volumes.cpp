@@ -122,6 +122,14 @@ class BtrfsVolumes final : public Volumes {
 
 }  // namespace
 
+bool btrfs_has_quota(int root_fd) {
+  if (!btrfs::is_btrfs(root_fd)) {
+    return false;
+  }
+  const auto uuid = btrfs::file_system_uuid(root_fd);
+  return uuid && quota_is_on(*uuid);
+}
+
 Result<std::unique_ptr<Volumes>> open_btrfs_volumes(int root_fd, BtrfsVolumesOptions options) {
   TRY(Fd root, open_directory(root_fd, "."));
   TRY(std::string uuid, btrfs::file_system_uuid(root.get()));

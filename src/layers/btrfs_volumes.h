@@ -17,6 +17,9 @@ struct BtrfsVolumesOptions {
   bool may_enable_quota = false;
 };
 
+// Whether limits can be set on the btrfs of this directory; false also when it is no btrfs.
+bool btrfs_has_quota(int root_fd);
+
 // `root_fd` is any directory on the file system; it is duplicated.
 Result<std::unique_ptr<Volumes>> open_btrfs_volumes(int root_fd, BtrfsVolumesOptions options);
 

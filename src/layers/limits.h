@@ -11,7 +11,11 @@ inline constexpr std::size_t kMaxNameBytes = 128;
 inline constexpr std::uint64_t kMinUpperLimitBytes = 1ULL << 20;
 // mkfs.btrfs refuses much less, and much less is of no use.
 inline constexpr std::uint64_t kMinLoopBytes = 256ULL << 20;
-inline constexpr std::uint64_t kDefaultMinLoopBytes = 4ULL << 30;
+// Without a wish, less than this is refused.
+inline constexpr std::uint64_t kDefaultMinLoopBytes = 2ULL << 30;
+// Of the host's file system, what a loop file must never be able to take.
+inline constexpr std::uint64_t kMinHostReserveBytes = 1ULL << 30;
+inline constexpr unsigned kHostReservePercent = 5;
 inline constexpr unsigned kDefaultLoopPercent = 80;
 // Open directories while walking a tree that a sandbox made.
 inline constexpr std::size_t kMaxWalkDepth = 64;

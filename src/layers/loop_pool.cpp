@@ -1,6 +1,8 @@
 #include "layers/loop_pool.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -24,19 +26,49 @@ constexpr const char* kNewImage = "pool.img.new";
 constexpr const char* kMount = "mnt";
 
 Result<std::uint64_t> choose_bytes(int pool_fd, std::uint64_t wanted_bytes) {
-  if (wanted_bytes != 0) {
-    if (wanted_bytes < kMinLoopBytes) {
-      return fail(Code::kInvalidArgument, concat("a pool needs at least ", kMinLoopBytes >> 20,
-                                                 "Mi; ", wanted_bytes, " bytes were asked for"));
-    }
-    return wanted_bytes;
-  }
   struct statvfs info{};
   if (::fstatvfs(pool_fd, &info) != 0) {
     return fail_errno("asking for free space");
   }
-  const std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
-  return std::max(free_bytes / 100 * kDefaultLoopPercent, kDefaultMinLoopBytes) >> 20 << 20;
+  return choose_loop_bytes(std::uint64_t{info.f_blocks} * info.f_frsize,
+                           std::uint64_t{info.f_bavail} * info.f_frsize, wanted_bytes);
+}
+
+// A btrfs below would copy on each write into the file, and so shred it; that can only be switched
+// off while it is empty.
+Result<> write_in_place(int image_fd) {
+  int flags = 0;
+  if (::ioctl(image_fd, FS_IOC_GETFLAGS, &flags) != 0) {
+    return fail_errno("reading the attributes of pool.img");
+  }
+  flags |= FS_NOCOW_FL;
+  if (::ioctl(image_fd, FS_IOC_SETFLAGS, &flags) != 0) {
+    return fail_errno("setting the attributes of pool.img");
+  }
+  return {};
+}
+
+Result<> make_image(int pool_fd, std::uint64_t bytes) {
+  const Fd image{
+      ::openat(pool_fd, kNewImage, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!image) {
+    return fail_errno("creating pool.img");
+  }
+  if (btrfs::is_btrfs(pool_fd)) {
+    TRY_DO(write_in_place(image.get()));
+  }
+  if (::ftruncate(image.get(), static_cast<off_t>(bytes)) != 0) {
+    return fail_errno("sizing pool.img");
+  }
+  return {};
+}
+
+Result<> sync_image(int pool_fd) {
+  const Fd image{::openat(pool_fd, kNewImage, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  if (!image || ::fsync(image.get()) != 0) {
+    return fail_errno("syncing pool.img");
+  }
+  return {};
 }
 
 bool is_mount_point(int parent_fd, int directory_fd) {
@@ -56,6 +88,30 @@ Result<Fd> open_image(int pool_fd) {
 
 }  // namespace
 
+Result<std::uint64_t> choose_loop_bytes(std::uint64_t total_bytes, std::uint64_t free_bytes,
+                                        std::uint64_t wanted_bytes) {
+  if (wanted_bytes != 0 && wanted_bytes < kMinLoopBytes) {
+    return fail(Code::kInvalidArgument, concat("a pool needs at least ", kMinLoopBytes >> 20,
+                                               "Mi; ", wanted_bytes, " bytes were asked for"));
+  }
+  const std::uint64_t reserve_bytes =
+      std::max(kMinHostReserveBytes, total_bytes / 100 * kHostReservePercent);
+  const std::uint64_t most_bytes = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;
+  const std::uint64_t least_bytes = wanted_bytes != 0 ? wanted_bytes : kDefaultMinLoopBytes;
+  if (most_bytes < least_bytes) {
+    return fail(Code::kResourceExhausted,
+                concat("too little disk space: a pool of ", least_bytes >> 20, "Mi needs ",
+                       (least_bytes + reserve_bytes) >> 20, "Mi free (", reserve_bytes >> 20,
+                       "Mi stay with the host), and ", free_bytes >> 20, "Mi are"),
+                "disk_full");
+  }
+  if (wanted_bytes != 0) {
+    return wanted_bytes;
+  }
+  const std::uint64_t share_bytes = free_bytes / 100 * kDefaultLoopPercent;
+  return std::clamp(share_bytes, least_bytes, most_bytes) >> 20 << 20;
+}
+
 bool LoopPool::exists(int pool_fd) {
   return ::faccessat(pool_fd, kImage, F_OK, 0) == 0;
 }
@@ -65,14 +121,12 @@ Result<> LoopPool::create(int pool_fd, const std::string& pool_path, std::uint64
   if (::unlinkat(pool_fd, kNewImage, 0) != 0 && errno != ENOENT) {
     return fail_errno("removing a half-made pool.img");
   }
-  const Fd image{
-      ::openat(pool_fd, kNewImage, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (!image || ::ftruncate(image.get(), static_cast<off_t>(size)) != 0) {
-    return fail_errno("creating pool.img");
+  auto formatted = make_image(pool_fd, size);
+  if (formatted) {
+    formatted = format_btrfs(concat(pool_path, "/", kNewImage));
   }
-  auto formatted = format_btrfs(concat(pool_path, "/", kNewImage));
-  if (formatted && ::fsync(image.get()) != 0) {
-    formatted = fail_errno("syncing pool.img");
+  if (formatted) {
+    formatted = sync_image(pool_fd);
   }
   if (formatted && ::renameat(pool_fd, kNewImage, pool_fd, kImage) != 0) {
     formatted = fail_errno("naming pool.img");

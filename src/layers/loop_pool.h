@@ -14,6 +14,11 @@
 
 namespace atl::layers {
 
+// How large a new loop file becomes on a file system with this much space. `wanted_bytes` 0: most
+// of what is free. It may grow to its size, so it is never more than what is free less a reserve.
+Result<std::uint64_t> choose_loop_bytes(std::uint64_t total_bytes, std::uint64_t free_bytes,
+                                        std::uint64_t wanted_bytes);
+
 class LoopPool {
  public:
   const std::string& mount_path() const { return mount_path_; }

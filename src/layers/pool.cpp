@@ -2,8 +2,9 @@
 //
 // The choice is made once and then kept, because data lies where it was put: a pool.img is always
 // mounted (and when that fails we fail, we never start empty beside it), a directory that has plain
-// layers stays plain. Only a new pool chooses: btrfs if it lies on btrfs, else a loop file, else
-// plain directories with a warning that says why.
+// layers stays as it is. Only a new pool chooses: the directory itself if that is on a btrfs with
+// quotas, else a loop file, where limits always work (turning quotas on in a file system of the
+// host is not ours to do), else the directory with a warning that says why.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -78,13 +79,20 @@ Result<> use_loop(DirectoryPoolParts& parts, int pool_fd) {
   return {};
 }
 
+// A directory whose disks nothing limits.
+Result<> use_unlimited(DirectoryPoolParts& parts, int pool_fd, bool allow_btrfs) {
+  return allow_btrfs && btrfs::is_btrfs(pool_fd) ? use_directly(parts, pool_fd)
+                                                 : use_plain(parts, pool_fd);
+}
+
 // The first open of a new pool directory.
 Result<> choose(DirectoryPoolParts& parts, int pool_fd, const PoolOptions& options) {
   if (!options.allow_btrfs) {
     return use_plain(parts, pool_fd);
   }
   auto made = LoopPool::create(pool_fd, parts.pool_path, options.loop_bytes);
-  if (!made && made.error().code == Code::kInvalidArgument) {
+  if (!made && (made.error().code == Code::kInvalidArgument ||
+                made.error().code == Code::kResourceExhausted)) {
     return made;
   }
   if (made) {
@@ -97,7 +105,7 @@ Result<> choose(DirectoryPoolParts& parts, int pool_fd, const PoolOptions& optio
   }
   LOG_WARN("no btrfs pool: disk limits are not enforced and snapshots will be slow",
            {"pool", parts.pool_path}, {"error", made.error()});
-  return use_plain(parts, pool_fd);
+  return use_unlimited(parts, pool_fd, options.allow_btrfs);
 }
 
 }  // namespace
@@ -128,10 +136,12 @@ Result<std::unique_ptr<Pool>> open_pool(const PoolOptions& options) {
   Result<> opened;
   if (LoopPool::exists(pool.get())) {
     opened = use_loop(parts, pool.get());
-  } else if (options.allow_btrfs && btrfs::is_btrfs(pool.get())) {
+  } else if (options.allow_btrfs && btrfs_has_quota(pool.get())) {
     opened = use_directly(parts, pool.get());
   } else if (has_directory(pool.get(), "layers")) {
-    opened = use_plain(parts, pool.get());
+    LOG_WARN("this pool was made without disk limits and stays without",
+             {"pool", parts.pool_path});
+    opened = use_unlimited(parts, pool.get(), options.allow_btrfs);
   } else {
     opened = choose(parts, pool.get(), options);
   }
