@@ -170,7 +170,10 @@ class DirectoryPool final : public Pool {
     if (has_layer(layer_id)) {
       return fail(Code::kAlreadyExists, concat("layer ", layer_id, " already exists"));
     }
+    std::uint64_t limit_bytes = 0;
     if (volumes_->has_quota()) {
+      const auto usage = volumes_->usage(uppers_.get(), id);
+      limit_bytes = usage ? usage->limit_bytes : 0;
       TRY_DO(volumes_->set_limit(uppers_.get(), id, 0));
     }
     const std::string temporary = unique_name(kNewPrefix, layer_id);
@@ -178,9 +181,11 @@ class DirectoryPool final : public Pool {
                     RENAME_NOREPLACE) != 0) {
       return fail_errno(concat("making a layer of upper ", id));
     }
-    auto added = finish_layer(layer_id, temporary, promote_upper(layers_.get(), temporary));
-    if (!added) {
-      throw_away_layer(temporary);
+    const auto promoted = promote_upper(layers_.get(), temporary);
+    auto added = finish_layer(layer_id, temporary, promoted);
+    // Without its temporary name it is a layer, only not surely on disk.
+    if (!added && has_directory(layers_.get(), temporary)) {
+      put_upper_back(id, temporary, promoted.has_value(), limit_bytes);
     }
     return added;
   }
@@ -254,6 +259,28 @@ class DirectoryPool final : public Pool {
     TRY_DO(sync());  // the contents before the name
     TRY_DO(rename_new(layers_.get(), temporary, id));
     return sync();
+  }
+
+  // A sandbox's files must not be lost with a failed commit.
+  void put_upper_back(const std::string& id, const std::string& temporary, bool promoted,
+                      std::uint64_t limit_bytes) {
+    auto back = volumes_->unseal(layers_.get(), temporary);
+    if (back && promoted) {
+      back = demote_layer(layers_.get(), temporary);
+    }
+    // Also one that could not be put in order: under its temporary name it would be deleted.
+    if (::renameat2(layers_.get(), temporary.c_str(), uppers_.get(), id.c_str(),
+                    RENAME_NOREPLACE) != 0) {
+      back = fail_errno("naming it");
+    } else if (volumes_->has_quota()) {
+      if (auto limited = volumes_->set_limit(uppers_.get(), id, limit_bytes); !limited && back) {
+        back = std::move(limited);
+      }
+    }
+    if (!back) {
+      LOG_ERROR("putting back an upper that did not become a layer", {"upper", id},
+                {"error", back.error()});
+    }
   }
 
   void throw_away_layer(const std::string& temporary) {

@@ -1,9 +1,12 @@
 // One suite of behaviours, run over every backend: what the rooms above may rely on.
+#include <linux/fs.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 
+#include "base/fd.h"
 #include "base/strings.h"
 #include "layers/names.h"
 #include "layers/pool_fixture.h"
@@ -303,6 +306,74 @@ TEST_P(PoolTest, ALayerIsNotReplacedByAnUpper) {
   EXPECT_FALSE(pool_->commit_upper("missing", "other"));
   EXPECT_FALSE(pool_->has_layer("other"));
   EXPECT_FALSE(pool_->commit_upper("build", "../x"));
+}
+
+// Makes a file that cannot be moved, for as long as it lives.
+class Immovable {
+ public:
+  explicit Immovable(const std::string& path) {
+    write_text(path, "b");
+    fd_ = Fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    set(FS_IMMUTABLE_FL);
+  }
+  ~Immovable() { set(0); }
+  Immovable(const Immovable&) = delete;
+  Immovable& operator=(const Immovable&) = delete;
+
+ private:
+  void set(int flag) {
+    int flags = 0;
+    EXPECT_EQ(::ioctl(fd_.get(), FS_IOC_GETFLAGS, &flags), 0);
+    flags = (flags & ~FS_IMMUTABLE_FL) | flag;
+    EXPECT_EQ(::ioctl(fd_.get(), FS_IOC_SETFLAGS, &flags), 0);
+  }
+  Fd fd_;
+};
+
+TEST_P(PoolTest, ACommitThatFailsHalfwayGivesTheUpperBack) {
+  const auto upper = pool_->create_upper("build", 32U << 20);
+  ASSERT_TRUE(upper) << upper.error().message;
+  for (const char* name : {"/upper/a", "/upper/upper", "/upper/z"}) {
+    write_text(*upper + name, name);
+  }
+  {
+    const Immovable stuck{*upper + "/upper/b"};
+    ASSERT_FALSE(pool_->commit_upper("build", "made"));
+    EXPECT_FALSE(pool_->has_layer("made"));
+    ASSERT_TRUE(pool_->has_upper("build"));
+    for (const char* name : {"/upper/a", "/upper/upper", "/upper/z"}) {
+      EXPECT_EQ(read_text(*upper + name), name);
+    }
+    EXPECT_TRUE(std::filesystem::is_directory(*upper + "/work"));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator{*upper}, {}), 2);
+    if (pool_->status()->quota) {
+      EXPECT_EQ(pool_->upper_usage("build")->limit_bytes, 32U << 20);
+    }
+  }
+  EXPECT_TRUE(pool_->commit_upper("build", "made"));
+  EXPECT_EQ(read_text(pool_->layer_path("made") + "/upper"), "/upper/upper");
+}
+
+TEST_P(PoolTest, ACommitThatFailsAtTheEndGivesTheUpperBack) {
+  const auto upper = pool_->create_upper("build", 0);
+  ASSERT_TRUE(upper) << upper.error().message;
+  write_text(*upper + "/upper/a", "a");
+  ASSERT_EQ(::chmod((*upper + "/upper").c_str(), 0711), 0);
+  ASSERT_EQ(::chown((*upper + "/upper").c_str(), 7, 8), 0);
+  const std::string in_the_way = pool_->layer_path("made");
+  write_text(in_the_way, "not a layer");
+  ASSERT_FALSE(pool_->commit_upper("build", "made"));
+  ASSERT_TRUE(pool_->has_upper("build"));
+  EXPECT_EQ(read_text(*upper + "/upper/a"), "a");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{*upper}, {}), 2);
+  struct stat info{};
+  ASSERT_EQ(::stat((*upper + "/upper").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0711U);
+  EXPECT_EQ(info.st_uid, 7U);
+  ASSERT_EQ(::stat(upper->c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0U);
+  ASSERT_EQ(::unlink(in_the_way.c_str()), 0);
+  EXPECT_TRUE(pool_->commit_upper("build", "made"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, PoolTest,

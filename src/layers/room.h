@@ -63,7 +63,7 @@ class Pool {
   virtual Result<> remove_upper(const std::string& id) = 0;  // idempotent, returns quickly
   virtual Result<std::vector<std::string>> list_uppers() = 0;
   // The tree of the upper becomes the layer `layer_id`; the upper is gone. Durable when it returns.
-  // REQUIRES: nothing has the upper mounted. When it fails the upper may be gone too.
+  // REQUIRES: nothing has the upper mounted. When it fails, the upper is back under its name.
   virtual Result<> commit_upper(const std::string& id, const std::string& layer_id) = 0;
 
   // Removes half-made layers and uppers that a killed process left, and finishes deletions.
