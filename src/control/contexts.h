@@ -31,7 +31,7 @@ struct ContextRequest {
   std::vector<std::string> command;
   std::string cwd;   // empty: the template's
   std::string user;  // empty: the template's
-  StringMap env;  // over the sandbox's
+  StringMap env;     // over the sandbox's
   std::optional<guest::PtySize> pty;
   std::optional<std::string> input;  // written to standard input
   bool keep_input_open = false;      // otherwise the input ends after that
@@ -74,8 +74,9 @@ class Contexts {
   // Starts the command and waits for its end. When cancelled, the command goes on.
   Task<Context> create_and_wait(SandboxRef sandbox, ContextRequest request);
   Task<std::vector<Context>> list(SandboxRef sandbox);
-  Task<Context> get(SandboxRef sandbox, std::string id);  // with the output so far
-  Task<> remove(SandboxRef sandbox, std::string id);      // TERM, five seconds, KILL
+  Task<Context> get(SandboxRef sandbox, std::string id);                  // with the output so far
+  Task<guest::ProcessInfo> describe(SandboxRef sandbox, std::string id);  // without the output
+  Task<> remove(SandboxRef sandbox, std::string id);  // TERM, five seconds, KILL
   Task<> signal(SandboxRef sandbox, std::string id, std::uint32_t number);
   Task<> input(SandboxRef sandbox, std::string id, std::string bytes, bool end);
   Task<> resize(SandboxRef sandbox, std::string id, guest::PtySize size);

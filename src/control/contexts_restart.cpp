@@ -63,6 +63,11 @@ Task<Contexts::Started> Contexts::start_again(SandboxRef sandbox, std::string id
   co_return co_await start(std::move(sandbox), request);
 }
 
+Task<guest::ProcessInfo> Contexts::describe(SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto client, co_await guest(std::move(sandbox)));
+  co_return co_await find_process(client, std::move(id));
+}
+
 Task<Context> Contexts::restart(SandboxRef sandbox, std::string id) {
   CO_TRY(auto started, co_await start_again(std::move(sandbox), std::move(id)));
   co_return std::move(started.context);

@@ -44,10 +44,10 @@ Task<> wait_for_ready(ProcessStream& stream, std::string program) {
   for (;;) {
     CO_TRY(const auto event, co_await stream.next());
     if (std::holds_alternative<guest::ExitStatus>(event)) {
-      co_return fail(Code::kFailedPrecondition,
-                     concat(program, " ended instead of starting: ",
-                            to_valid_utf8(trim(printed.take()))),
-                     "interpreter_failed");
+      co_return fail(
+          Code::kFailedPrecondition,
+          concat(program, " ended instead of starting: ", to_valid_utf8(trim(printed.take()))),
+          "interpreter_failed");
     }
     const auto& output = std::get<guest::Output>(event);
     if (output.header.stream != guest::Stream::kChannel) {
@@ -120,8 +120,7 @@ Task<> Interpreters::await_ready(Contexts::Started& started, const Language& lan
       kInterpreterStartTimeout, wait_for_ready(*started.stream, std::string{language.program}));
   if (!ready && is_deadline(ready.error())) {
     co_return fail(Code::kDeadlineExceeded,
-                   concat(language.program, " did not become ready in time"),
-                   "interpreter_failed");
+                   concat(language.program, " did not become ready in time"), "interpreter_failed");
   }
   co_return std::move(ready);
 }
@@ -171,22 +170,21 @@ Task<Interpreters::Attached> Interpreters::attach(const SandboxRef& sandbox,
     co_return fail(Code::kFailedPrecondition, concat("context ", id, " is not an interpreter"),
                    "not_an_interpreter");
   }
-  Attached attached{*language, nullptr};
-  CO_TRY(attached.stream,
-         co_await client.attach({.process_id = id, .from_offset = UINT64_MAX}));
+  Attached attached{*language, process.output_bytes, nullptr};
+  CO_TRY(attached.stream, co_await client.attach({.process_id = id, .from_offset = UINT64_MAX}));
   co_return std::move(attached);
 }
 
 Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id, std::string code,
                                               std::uint64_t timeout_ms) {
   if (code.size() > kMaxCodeBytes) {
-    co_return fail(Code::kInvalidArgument, concat("the code has ", code.size(),
-                                                  " bytes, at most ", kMaxCodeBytes,
-                                                  " are possible; write it to a file"));
+    co_return fail(Code::kInvalidArgument,
+                   concat("the code has ", code.size(), " bytes, at most ", kMaxCodeBytes,
+                          " are possible; write it to a file"));
   }
   Loop& loop = *(co_await current_context()).loop;
-  const std::uint64_t limit_ms = timeout_ms == 0 ? guest::kMaxTimeoutMs
-                                                 : std::min(timeout_ms, guest::kMaxTimeoutMs);
+  const std::uint64_t limit_ms =
+      timeout_ms == 0 ? guest::kMaxTimeoutMs : std::min(timeout_ms, guest::kMaxTimeoutMs);
   const Instant deadline = loop.now() + std::chrono::milliseconds{limit_ms};
   auto turn = co_await with_deadline(deadline - loop.now(), take_turn(key_of(sandbox, id)));
   if (!turn && is_deadline(turn.error())) {
@@ -200,16 +198,24 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
 
 Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
                                                   std::string code, Instant deadline) {
+  CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
+  if (!free) {
+    co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
+  }
   CO_TRY(const auto attached, co_await attach(sandbox, id));
   const std::string execution = random_hex(16);
+  const std::string key = key_of(sandbox, id);
   Transcript transcript{budget_, execution};
   // Beside the reading: an interpreter that prints and does not read must not stop both of us.
   Scope sending{co_await current_context()};
   sending.on_error([](const char*, const Error&) {});
   sending.spawn("code", send_code(*attached.stream, exec_line(execution, code)));
-  auto outcome = co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript,
-                                 deadline);
+  auto outcome =
+      co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript, deadline);
   (void)co_await sending.cancel_and_join();
+  if (!transcript.done()) {
+    note_unfinished(key, {execution, std::max(attached.offset, transcript.end_offset())});
+  }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
   }
@@ -219,6 +225,38 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
     result.status = ExecutionStatus::kInterrupted;
   }
   co_return std::move(result);
+}
+
+void Interpreters::note_unfinished(std::string key, Unfinished unfinished) {
+  if (unfinished_.size() >= kMaxUnfinishedExecutions) {
+    unfinished_.erase(unfinished_.begin());
+  }
+  unfinished_.insert_or_assign(std::move(key), std::move(unfinished));
+}
+
+// Output and channel are not ordered strictly enough to tell the two apart afterwards, so nothing
+// is started before the earlier execution has said that it is done.
+Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::string& id,
+                                        Instant deadline) {
+  const std::string key = key_of(sandbox, id);
+  const auto found = unfinished_.find(key);
+  if (found == unfinished_.end()) {
+    co_return true;
+  }
+  const Unfinished earlier = found->second;
+  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
+  if (process.running && process.journal_first_offset <= earlier.offset) {
+    CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, earlier.offset));
+    Transcript transcript{budget_, earlier.execution};
+    Loop& loop = *(co_await current_context()).loop;
+    auto ended = co_await with_deadline(deadline - loop.now(), collect(*stream, transcript));
+    if (!ended && is_deadline(ended.error())) {
+      co_return false;
+    }
+    CO_TRY_DO(std::move(ended));
+  }
+  unfinished_.erase(key);
+  co_return true;
 }
 
 // Collects until the end or the deadline; at the deadline interrupts, and takes what still comes.
@@ -248,7 +286,9 @@ Task<> Interpreters::send(SandboxRef sandbox, std::string id, std::string code) 
     co_return fail(Code::kInvalidArgument, "the code is too long; write it to a file");
   }
   CO_TRY(const auto attached, co_await attach(sandbox, id));
-  co_return co_await attached.stream->send_channel(exec_line(random_hex(16), code));
+  const std::string execution = random_hex(16);
+  note_unfinished(key_of(sandbox, id), {execution, attached.offset});
+  co_return co_await attached.stream->send_channel(exec_line(execution, code));
 }
 
 Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
@@ -260,6 +300,7 @@ Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
 }
 
 Task<Context> Interpreters::restart(SandboxRef sandbox, std::string id) {
+  unfinished_.erase(key_of(sandbox, id));
   CO_TRY(auto started, co_await contexts_.start_again(std::move(sandbox), std::move(id)));
   const auto language = language_of(started.context.process);
   if (language) {

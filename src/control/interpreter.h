@@ -37,7 +37,7 @@ class Interpreters {
   // Returns when the interpreter is ready.
   Task<Context> create(SandboxRef sandbox, InterpreterRequest request);
   // Runs the code and waits for its end. `timeout_ms` 0: as long as it takes. When cancelled, the
-  // code goes on, and the next execution waits for it inside the interpreter.
+  // code goes on, and the next execution waits for its end, so that it gets none of its output.
   Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, std::string code,
                                   std::uint64_t timeout_ms);
   // Hands the code over and returns.
@@ -56,10 +56,20 @@ class Interpreters {
   class Turn;
   struct Attached {
     Language language;
+    std::uint64_t offset = 0;
     std::unique_ptr<ProcessStream> stream;
   };
 
+  // An execution that nobody saw the end of.
+  struct Unfinished {
+    std::string execution;
+    std::uint64_t offset = 0;  // its end comes after this
+  };
+
   Task<std::unique_ptr<Turn>> take_turn(std::string key);
+  // False: the deadline came first.
+  Task<bool> finish_earlier(const SandboxRef& sandbox, const std::string& id, Instant deadline);
+  void note_unfinished(std::string key, Unfinished unfinished);
   Task<Attached> attach(const SandboxRef& sandbox, const std::string& id);
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
                                       Instant deadline);
@@ -70,6 +80,7 @@ class Interpreters {
   Contexts& contexts_;
   CaptureBudget budget_;
   std::map<std::string, Line, std::less<>> lines_;
+  std::map<std::string, Unfinished, std::less<>> unfinished_;
 };
 
 }  // namespace atl::control

@@ -54,6 +54,7 @@ inline constexpr Duration kInterpreterStartTimeout = std::chrono::seconds{30};
 // Between the interrupt at a deadline and the answer, when the code does not stop.
 inline constexpr Duration kInterruptGrace = std::chrono::seconds{3};
 inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
+inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
 
 // --- templates --------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;      // kept per build

@@ -118,17 +118,11 @@ std::optional<ChannelMessage> parse_channel_message(std::string_view line) {
 }
 
 Transcript::Transcript(CaptureBudget& budget, std::string id)
-    : budget_(budget), id_(std::move(id)) {
-  forget_earlier();
-}
-
-void Transcript::forget_earlier() {
-  standard_output_.emplace(budget_);
-  standard_error_.emplace(budget_);
-  combined_.emplace(budget_);
-  result_ = {};
-  release_results();
-}
+    : budget_(budget),
+      id_(std::move(id)),
+      standard_output_(budget),
+      standard_error_(budget),
+      combined_(budget) {}
 
 void Transcript::release_results() {
   budget_.used_bytes -= result_bytes_;
@@ -139,10 +133,11 @@ void Transcript::add(const guest::Output& output) {
   if (done_) {
     return;
   }
+  end_offset_ = std::max(end_offset_, output.header.offset + output.bytes.size());
   if (output.header.stream != guest::Stream::kChannel) {
-    combined_->append(output.bytes);
+    combined_.append(output.bytes);
     (output.header.stream == guest::Stream::kStderr ? standard_error_ : standard_output_)
-        ->append(output.bytes);
+        .append(output.bytes);
     return;
   }
   lines_.append(output.bytes);
@@ -154,12 +149,10 @@ void Transcript::add(const guest::Output& output) {
 }
 
 void Transcript::handle(ChannelMessage message, std::size_t bytes) {
-  const bool ours = message.id == id_;
+  if (message.id != id_) {
+    return;
+  }
   if (message.op == "done") {
-    if (!ours) {
-      forget_earlier();
-      return;
-    }
     result_.status = status_of(text_of(message.body, "status"));
     const Json* code = message.body.find("exit_code");
     if (const auto* value = code == nullptr ? nullptr : code->as_integer();
@@ -169,7 +162,7 @@ void Transcript::handle(ChannelMessage message, std::size_t bytes) {
     done_ = true;
     return;
   }
-  if (!ours || (message.op != "result" && message.op != "display" && message.op != "error")) {
+  if (message.op != "result" && message.op != "display" && message.op != "error") {
     return;
   }
   if (result_bytes_ + bytes > kMaxResultBytes || budget_.used_bytes + bytes > budget_.max_bytes) {
@@ -202,11 +195,11 @@ void Transcript::end_by(const guest::ExitStatus& exit) {
 }
 
 InterpreterResult Transcript::take() {
-  result_.truncated = result_.truncated || lines_.skipped() || standard_output_->truncated() ||
-                      standard_error_->truncated() || combined_->truncated();
-  result_.standard_output = standard_output_->take();
-  result_.standard_error = standard_error_->take();
-  result_.combined = combined_->take();
+  result_.truncated = result_.truncated || lines_.skipped() || standard_output_.truncated() ||
+                      standard_error_.truncated() || combined_.truncated();
+  result_.standard_output = standard_output_.take();
+  result_.standard_error = standard_error_.take();
+  result_.combined = combined_.take();
   return std::move(result_);
 }
 

@@ -2,8 +2,7 @@
 //
 // Drivers speak JSON lines on a channel that every program in the sandbox can write to. So a line
 // that is too long, no JSON, of an unknown kind or about another execution is passed over; nothing
-// here fails and nothing grows without bound. The one thing another id can do: its `done` says that
-// what was printed so far belonged to an earlier execution that had not ended, so it is dropped.
+// here fails and nothing grows without bound.
 #pragma once
 
 #include <optional>
@@ -50,23 +49,24 @@ class Transcript {
 
   void add(const guest::Output& output);
   bool done() const { return done_; }
-  void end_by(const guest::ExitStatus& exit);  // the interpreter itself has ended
+  std::uint64_t end_offset() const { return end_offset_; }  // of what has been added
+  void end_by(const guest::ExitStatus& exit);               // the interpreter itself has ended
   // What there is; the outcome is the caller's to decide except after end_by().
   InterpreterResult take();
 
  private:
   void handle(ChannelMessage message, std::size_t bytes);
-  void forget_earlier();
   void release_results();
 
   CaptureBudget& budget_;
   const std::string id_;
-  std::optional<Capture> standard_output_;
-  std::optional<Capture> standard_error_;
-  std::optional<Capture> combined_;
+  Capture standard_output_;
+  Capture standard_error_;
+  Capture combined_;
   ChannelLines lines_;
   InterpreterResult result_;
   std::size_t result_bytes_ = 0;
+  std::uint64_t end_offset_ = 0;
   bool done_ = false;
 };
 

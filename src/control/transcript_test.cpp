@@ -76,12 +76,14 @@ TEST_F(TranscriptTest, PassesOverWhatIsNoMessage) {
   EXPECT_TRUE(transcript_.take().results.empty());
 }
 
-TEST_F(TranscriptTest, TheEndOfAnEarlierExecutionDropsWhatItPrinted) {
-  out("of the earlier one\n");
+TEST_F(TranscriptTest, TheEndOfAnotherExecutionIsNotOurs) {
+  out("of ours\n");
   say(R"({"op":"done","id":"earlier","status":"interrupted"})");
-  out("ours\n");
+  EXPECT_FALSE(transcript_.done());
+  out("ours too\n");
   say(R"({"op":"done","id":"a1","status":"ok"})");
-  EXPECT_EQ(transcript_.take().combined, "ours\n");
+  EXPECT_EQ(transcript_.end_offset(), offset_);
+  EXPECT_EQ(transcript_.take().combined, "of ours\nours too\n");
 }
 
 TEST_F(TranscriptTest, ResultsAreBounded) {

@@ -1,10 +1,13 @@
-// Command contexts: start, wait, list, read, signal, feed, follow, delete.
+// Contexts: start, wait, list, read, signal, feed, follow, delete. interpreter_routes.cpp runs
+// code.
 #include <algorithm>
 #include <csignal>
 
 #include "base/strings.h"
+#include "control/interpreter.h"
 #include "control/limits.h"
 #include "guest/wire.h"
+#include "service/native/context_json.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
 #include "service/native/routes.h"
@@ -16,7 +19,10 @@ using control::Permission;
 using control::SandboxRef;
 
 struct CreateBody {
-  control::ContextRequest request;
+  control::ContextRequest request;  // of a command
+  std::optional<control::InterpreterRequest> interpreter;
+  std::optional<std::string> code;  // to run when the interpreter is there
+  std::uint64_t code_timeout_ms = 0;
   bool wait_until_done = false;
 };
 
@@ -31,38 +37,78 @@ Result<std::optional<guest::PtySize>> parse_pty_size(const Fields& fields, std::
                         .columns = static_cast<std::uint32_t>(columns.value_or(80))};
 }
 
-Result<std::uint64_t> parse_timeout(const Fields& fields) {
-  constexpr auto kMaxMs = static_cast<std::int64_t>(guest::kMaxTimeoutMs);
-  TRY(const auto ttl, fields.integer("ttl_sec", 0, kMaxMs / 1000));
-  TRY(const auto timeout, fields.integer("timeout_ms", 0, kMaxMs));
-  const std::int64_t by_ttl = ttl.value_or(0) * 1000;
-  const std::int64_t by_timeout = timeout.value_or(0);
-  if (by_ttl > 0 && by_timeout > 0) {
-    return static_cast<std::uint64_t>(std::min(by_ttl, by_timeout));
-  }
-  return static_cast<std::uint64_t>(std::max(by_ttl, by_timeout));
+constexpr auto kMaxMs = static_cast<std::int64_t>(guest::kMaxTimeoutMs);
+
+// 0 means none.
+std::uint64_t earlier(std::int64_t a_ms, std::int64_t b_ms) {
+  return static_cast<std::uint64_t>(a_ms > 0 && b_ms > 0 ? std::min(a_ms, b_ms)
+                                                         : std::max(a_ms, b_ms));
 }
 
-Result<std::vector<std::string>> parse_command(const Fields& fields) {
+Result<bool> wants_interpreter(const Fields& fields) {
   TRY(const auto type, fields.string("type"));
   if (type && *type != "cmd" && *type != "repl") {
     return fail(Code::kInvalidArgument, "field \"type\" must be \"cmd\" or \"repl\"");
   }
-  if (type == "repl" || (!type && fields.has("repl"))) {
-    return fail(Code::kUnimplemented,
-                "REPL contexts are not available in this build yet; use type \"cmd\"");
+  const bool repl = type == "repl" || (!type && fields.has("repl"));
+  if (fields.has(repl ? "cmd" : "repl")) {
+    return fail(Code::kInvalidArgument,
+                concat("field \"", repl ? "cmd" : "repl", "\" does not go with type \"",
+                       repl ? "repl" : "cmd", "\""));
   }
-  if (fields.has("repl")) {
-    return fail(Code::kInvalidArgument, "field \"repl\" does not go with type \"cmd\"");
+  return repl;
+}
+
+Result<> parse_interpreter(const Fields& fields, CreateBody& create) {
+  for (const auto* name : {"stdin", "stdin_open"}) {
+    if (fields.has(name)) {
+      return fail(Code::kInvalidArgument,
+                  concat("field \"", name, "\" does not go with type \"repl\""));
+    }
   }
+  TRY(const auto repl, fields.object("repl", {"alias", "input", "repl_config"}));
+  TRY_DO(repl.refuse_missing_features({"repl_config"}));
+  TRY(const auto alias, repl.string("alias"));
+  TRY(create.code, repl.string("input"));
+  control::InterpreterRequest interpreter;
+  if (alias && !alias->empty()) {
+    interpreter.alias = *alias;
+  }
+  TRY_DO(control::find_language(interpreter.alias));
+  if (create.code && create.code->empty()) {
+    create.code.reset();
+  }
+  create.interpreter = std::move(interpreter);
+  return {};
+}
+
+Result<> parse_command(const Fields& fields, control::ContextRequest& request) {
   TRY(const auto cmd, fields.object("cmd", {"command"}));
-  TRY(auto command, cmd.strings("command"));
-  if (command.empty() || command.front().empty()) {
+  TRY(request.command, cmd.strings("command"));
+  if (request.command.empty() || request.command.front().empty()) {
     return fail(Code::kInvalidArgument,
                 "field \"cmd.command\" is required: the program and its arguments, for example "
                 "[\"sh\", \"-c\", \"echo hi\"]");
   }
-  return command;
+  TRY(const auto stdin_open, fields.boolean("stdin_open"));
+  request.keep_input_open = stdin_open.value_or(false);
+  TRY(request.input, fields.string("stdin"));
+  return {};
+}
+
+// ttl_sec bounds the process; timeout_ms bounds a command, or the code given along.
+Result<> parse_times(const Fields& fields, CreateBody& create) {
+  TRY(const auto idle, fields.integer("idle_timeout_sec", 0, kMaxMs / 1000));
+  TRY(const auto ttl, fields.integer("ttl_sec", 0, kMaxMs / 1000));
+  TRY(const auto timeout, fields.integer("timeout_ms", 0, kMaxMs));
+  create.request.idle_timeout_ms = static_cast<std::uint64_t>(idle.value_or(0)) * 1000;
+  create.request.timeout_ms = earlier(ttl.value_or(0) * 1000, timeout.value_or(0));
+  if (create.interpreter) {
+    create.code_timeout_ms = static_cast<std::uint64_t>(timeout.value_or(0));
+    create.interpreter->ttl_ms = static_cast<std::uint64_t>(ttl.value_or(0)) * 1000;
+    create.interpreter->idle_timeout_ms = create.request.idle_timeout_ms;
+  }
+  return {};
 }
 
 Result<CreateBody> parse_create(const Json& body) {
@@ -72,21 +118,15 @@ Result<CreateBody> parse_create(const Json& body) {
       Fields::of(body, "",
                  {"type", "cmd", "repl", "wait_until_done", "cwd", "env_vars", "pty_size",
                   "idle_timeout_sec", "ttl_sec", "user", "stdin", "stdin_open", "timeout_ms"}));
-  TRY(request.command, parse_command(fields));
-  TRY(const auto idle, fields.integer("idle_timeout_sec", 0, INT32_MAX));
-  if (idle.value_or(0) != 0) {
-    TRY_DO(fields.refuse_missing_features({"idle_timeout_sec"}));
-  }
+  TRY(const bool interpreter, wants_interpreter(fields));
+  TRY_DO(interpreter ? parse_interpreter(fields, create) : parse_command(fields, request));
+  TRY_DO(parse_times(fields, create));
   TRY(const auto wait, fields.boolean("wait_until_done"));
   TRY(const auto cwd, fields.string("cwd"));
   TRY(const auto user, fields.string("user"));
-  TRY(const auto stdin_open, fields.boolean("stdin_open"));
   TRY(request.env, fields.string_map("env_vars"));
   TRY(request.pty, parse_pty_size(fields, "pty_size"));
-  TRY(request.input, fields.string("stdin"));
-  TRY(request.timeout_ms, parse_timeout(fields));
   create.wait_until_done = wait.value_or(false);
-  request.keep_input_open = stdin_open.value_or(false);
   if (create.wait_until_done && request.keep_input_open) {
     return fail(Code::kInvalidArgument,
                 "\"stdin_open\" does not go with \"wait_until_done\": nobody could write to it");
@@ -100,85 +140,12 @@ Result<CreateBody> parse_create(const Json& body) {
   return create;
 }
 
-std::string_view state_of(const guest::ProcessInfo& process) {
-  if (process.running) {
-    return "running";
-  }
-  if (process.exit.timed_out || (!process.exit.exited && process.exit.signal == SIGKILL) ||
-      (process.exit.exited && process.exit.exit_code == 128 + SIGKILL)) {
-    return "killed";
-  }
-  return process.exit.exited && process.exit.exit_code == 0 ? "stopped" : "crashed";
-}
-
-// As a shell counts: 128 + signal for a process that a signal ended.
-std::uint32_t exit_code_of(const guest::ExitStatus& exit) {
-  return exit.exited ? exit.exit_code : 128 + exit.signal;
-}
-
-void set_exit(Json& json, const guest::ProcessInfo& process) {
-  json.set("state", state_of(process));
-  if (process.running) {
-    return;
-  }
-  json.set("exit_code", exit_code_of(process.exit));
-  if (!process.exit.exited) {
-    json.set("signal", process.exit.signal);
-  }
-  if (process.exit.timed_out) {
-    json.set("timed_out", true);
-  }
-}
-
-// As text, and exactly (base64) where text cannot carry it.
-void set_output(Json& json, std::string_view name, const std::string& bytes) {
-  if (is_utf8(bytes)) {
-    json.set(name, bytes);
-    return;
-  }
-  json.set(name, to_valid_utf8(bytes));
-  json.set(concat(name, "_base64"), base64_encode(bytes));
-}
-
-Json context_json(const control::Context& context) {
-  const auto& process = context.process;
-  Json command = Json::array();
-  for (const auto& argument : process.argv) {
-    command.push(argument);
-  }
-  Json json = Json::object({{"id", process.process_id},
-                            {"type", "cmd"},
-                            {"command", std::move(command)},
-                            {"cwd", process.cwd},
-                            {"user", process.user},
-                            {"pid", process.pid},
-                            {"running", process.running},
-                            {"paused", false},
-                            {"created_at", rfc3339(process.started_unix_ms)}});
-  set_exit(json, process);
-  if (context.output) {
-    set_output(json, "stdout", context.output->standard_output);
-    set_output(json, "stderr", context.output->standard_error);
-    set_output(json, "output_raw", context.output->combined);
-    if (context.output->truncated) {
-      json.set("truncated", true);
-    }
+Json env_json(const control::StringMap& env) {
+  Json json = Json::object();
+  for (const auto& [name, value] : env) {
+    json.set(name, value);
   }
   return json;
-}
-
-std::string_view source_name(guest::Stream stream) {
-  switch (stream) {
-    case guest::Stream::kStdout:
-      return "stdout";
-    case guest::Stream::kStderr:
-      return "stderr";
-    case guest::Stream::kPty:
-      return "pty";
-    case guest::Stream::kChannel:
-      return "channel";
-  }
-  return "stdout";
 }
 
 std::string output_line(const guest::Output& output) {
@@ -205,7 +172,14 @@ void ContextRoutes::add_to(RouteTable& table) {
     };
   };
   table.add("POST", kAll, Permission::kSandboxWrite,
-            [this](NativeExchange& e, const auto& p) { return create(e, sandbox_ref(e, p)); });
+            idempotency_.guard(
+                [this](NativeExchange& e, const auto& p) { return create(e, sandbox_ref(e, p)); }));
+  table.add("POST", concat(kOne, "/exec"), Permission::kSandboxWrite,
+            idempotency_.guard(with_id(&ContextRoutes::execute)));
+  table.add("POST", concat(kOne, "/interrupt"), Permission::kSandboxWrite,
+            with_id(&ContextRoutes::interrupt));
+  table.add("POST", concat(kOne, "/restart"), Permission::kSandboxWrite,
+            with_id(&ContextRoutes::restart));
   table.add("GET", kAll, Permission::kSandboxRead,
             [this](NativeExchange& e, const auto& p) { return list(e, sandbox_ref(e, p)); });
   table.add("GET", kOne, Permission::kSandboxRead, with_id(&ContextRoutes::get));
@@ -218,26 +192,34 @@ void ContextRoutes::add_to(RouteTable& table) {
             with_id(&ContextRoutes::resize));
   table.add("GET", concat(kOne, "/stream"), Permission::kSandboxRead,
             with_id(&ContextRoutes::stream));
+  table.add("GET", concat(kOne, "/ws"), Permission::kSandboxWrite, with_id(&ContextRoutes::socket));
 }
 
 Task<> ContextRoutes::create(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(auto create, parse_create(body));
-  Json env = Json::object();
-  for (const auto& [name, value] : create.request.env) {
-    env.set(name, value);
-  }
-  Result<control::Context> context;
-  if (create.wait_until_done) {
-    context = co_await while_client_waits(
-        exchange, contexts_.create_and_wait(std::move(sandbox), std::move(create.request)));
+  Json env = env_json(create.request.env);
+  Json json;
+  if (create.interpreter) {
+    auto& interpreter = *create.interpreter;
+    interpreter.cwd = std::move(create.request.cwd);
+    interpreter.user = std::move(create.request.user);
+    interpreter.env = std::move(create.request.env);
+    CO_TRY(json, co_await while_client_waits(
+                     exchange,
+                     create_interpreter(std::move(sandbox), std::move(interpreter),
+                                        FirstCode{std::move(create.code), create.code_timeout_ms,
+                                                  create.wait_until_done})));
+  } else if (create.wait_until_done) {
+    CO_TRY(const auto context,
+           co_await while_client_waits(
+               exchange, contexts_.create_and_wait(std::move(sandbox), std::move(create.request))));
+    json = context_json(context);
   } else {
-    context = co_await contexts_.create(std::move(sandbox), std::move(create.request));
+    CO_TRY(const auto context,
+           co_await contexts_.create(std::move(sandbox), std::move(create.request)));
+    json = context_json(context);
   }
-  if (!context) {
-    co_return fail(std::move(context).error());
-  }
-  Json json = context_json(*context);
   json.set("env_vars", std::move(env));
   co_return co_await exchange.respond(data_response(201, std::move(json)));
 }
@@ -267,6 +249,16 @@ Task<> ContextRoutes::signal(NativeExchange& exchange, SandboxRef sandbox, std::
   CO_TRY(const auto fields, Fields::of(body, "", {"signal"}));
   CO_TRY(const auto name, fields.required_string("signal"));
   CO_TRY(const auto number, control::parse_signal(name));
+  if (number == SIGINT) {
+    // An interpreter has its own way to be interrupted; anything else gets the plain signal.
+    auto done = co_await contexts_.interpreters().interrupt(sandbox, id);
+    if (!done && done.error().reason != "not_an_interpreter") {
+      co_return std::move(done);
+    }
+    if (done) {
+      co_return co_await exchange.respond(data_response(200, Json::object({{"signaled", true}})));
+    }
+  }
   CO_TRY_DO(co_await contexts_.signal(std::move(sandbox), std::move(id), number));
   co_return co_await exchange.respond(data_response(200, Json::object({{"signaled", true}})));
 }
@@ -288,8 +280,13 @@ Task<> ContextRoutes::input(NativeExchange& exchange, SandboxRef sandbox, std::s
   if (!bytes) {
     co_return fail(Code::kInvalidArgument, "field \"data_base64\" is not valid base64");
   }
-  CO_TRY_DO(co_await contexts_.input(std::move(sandbox), std::move(id), *std::move(bytes),
-                                     eof.value_or(false)));
+  // To an interpreter, input is code that nobody waits for.
+  auto sent = co_await contexts_.interpreters().send(sandbox, id, *bytes);
+  if (!sent && sent.error().reason == "not_an_interpreter") {
+    sent = co_await contexts_.input(std::move(sandbox), std::move(id), *std::move(bytes),
+                                    eof.value_or(false));
+  }
+  CO_TRY_DO(std::move(sent));
   co_return co_await exchange.respond(data_response(200, Json::object({{"written", true}})));
 }
 

@@ -45,9 +45,10 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
                      control::TemplateJobs* templates)
     : identity_(identity),
       metrics_(metrics),
+      idempotency_(clock),
       meta_(sandboxes, clock, metrics),
-      sandboxes_(sandboxes),
-      contexts_(contexts),
+      sandboxes_(sandboxes, idempotency_),
+      contexts_(contexts, idempotency_),
       files_(contexts),
       templates_(sandboxes, templates) {
   RouteTable table{router_};

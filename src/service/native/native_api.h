@@ -34,6 +34,7 @@ class NativeApi {
   control::Identity& identity_;
   Metrics& metrics_;
   http::Router router_;
+  Idempotency idempotency_;
   MetaRoutes meta_;
   SandboxRoutes sandboxes_;
   ContextRoutes contexts_;

@@ -5,10 +5,36 @@
 #include "base/random.h"
 
 namespace atl::service::native {
+namespace {
+
+class TextBody final : public http::Body {
+ public:
+  explicit TextBody(std::string text) : text_(std::move(text)) {}
+  Task<std::size_t> read(std::span<char> buffer) override {
+    const std::size_t count = std::min(buffer.size(), text_.size() - position_);
+    std::copy_n(text_.data() + position_, count, buffer.data());
+    position_ += count;
+    co_return count;
+  }
+  std::optional<std::uint64_t> length() const override { return text_.size(); }
+
+ private:
+  const std::string text_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace
+
+void NativeExchange::replace_body(std::string text) {
+  body_ = std::make_unique<TextBody>(std::move(text));
+}
 
 Task<> NativeExchange::respond(http::Response response) {
   status_ = response.status;
   bytes_sent_ += response.body.size();
+  if (copy_ != nullptr) {
+    *copy_ = response;
+  }
   response.headers.set("x-request-id", request_id_);
   return inner_.respond(std::move(response));
 }

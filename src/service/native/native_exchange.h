@@ -15,7 +15,7 @@ class NativeExchange final : public http::Exchange {
       : inner_(inner), request_id_(std::move(request_id)) {}
 
   const http::Request& request() const override { return inner_.request(); }
-  http::Body& body() override { return inner_.body(); }
+  http::Body& body() override { return body_ ? *body_ : inner_.body(); }
   Task<> respond(http::Response response) override;
   Task<> start(int status, http::Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
@@ -25,6 +25,15 @@ class NativeExchange final : public http::Exchange {
   Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override;
   const std::string& peer() const override { return inner_.peer(); }
 
+  Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override {
+    status_ = 101;
+    return inner_.accept_websocket(std::move(options));
+  }
+
+  // From here on the body is read from `text`, which somebody has read before.
+  void replace_body(std::string text);
+  // Keeps a copy of what respond() answers.
+  void record_into(http::Response* copy) { copy_ = copy; }
   const std::string& request_id() const { return request_id_; }
   int status() const { return status_; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
@@ -36,6 +45,8 @@ class NativeExchange final : public http::Exchange {
   http::Exchange& inner_;
   const std::string request_id_;
   control::Principal principal_;
+  std::unique_ptr<http::Body> body_;
+  http::Response* copy_ = nullptr;
   int status_ = 0;
   std::uint64_t bytes_sent_ = 0;
 };

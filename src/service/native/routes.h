@@ -6,13 +6,13 @@
 
 #include "control/contexts.h"
 #include "control/identity.h"
+#include "control/interpreter.h"
 #include "control/sandboxes.h"
 #include "http/router.h"
+#include "service/native/idempotency.h"
 #include "service/native/native_exchange.h"
 
 namespace atl::service::native {
-
-using NativeHandler = std::function<Task<>(NativeExchange&, const http::PathParameters&)>;
 
 // Adds routes that first check a permission of the caller.
 class RouteTable {
@@ -43,7 +43,8 @@ class MetaRoutes {
 
 class SandboxRoutes {
  public:
-  explicit SandboxRoutes(control::Sandboxes& sandboxes) : sandboxes_(sandboxes) {}
+  SandboxRoutes(control::Sandboxes& sandboxes, Idempotency& idempotency)
+      : sandboxes_(sandboxes), idempotency_(idempotency) {}
   void add_to(RouteTable& table);
 
  private:
@@ -54,14 +55,27 @@ class SandboxRoutes {
   Task<> remove(NativeExchange& exchange, std::string id);
 
   control::Sandboxes& sandboxes_;
+  Idempotency& idempotency_;
 };
 
 class ContextRoutes {
  public:
-  explicit ContextRoutes(control::Contexts& contexts) : contexts_(contexts) {}
+  ContextRoutes(control::Contexts& contexts, Idempotency& idempotency)
+      : contexts_(contexts), idempotency_(idempotency) {}
   void add_to(RouteTable& table);
 
  private:
+  // Code that is run while an interpreter is made.
+  struct FirstCode {
+    std::optional<std::string> text;
+    std::uint64_t timeout_ms = 0;
+    bool wait = false;
+  };
+  Task<Json> create_interpreter(control::SandboxRef sandbox, control::InterpreterRequest request,
+                                FirstCode code);
+  Task<> execute(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> interrupt(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> restart(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> create(NativeExchange& exchange, control::SandboxRef sandbox);
   Task<> list(NativeExchange& exchange, control::SandboxRef sandbox);
   Task<> get(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
@@ -70,8 +84,10 @@ class ContextRoutes {
   Task<> input(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> resize(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> stream(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
+  Task<> socket(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
 
   control::Contexts& contexts_;
+  Idempotency& idempotency_;
 };
 
 class FileRoutes {

@@ -109,7 +109,8 @@ Result<control::ListRequest> parse_list(std::string_view query,
 void SandboxRoutes::add_to(RouteTable& table) {
   const auto id_of = [](const http::PathParameters& p) { return parameter(p, "id"); };
   table.add("POST", "/api/v1/sandboxes", Permission::kSandboxCreate,
-            [this](NativeExchange& exchange, const auto&) { return claim(exchange); });
+            idempotency_.guard(
+                [this](NativeExchange& exchange, const auto&) { return claim(exchange); }));
   table.add("GET", "/api/v1/sandboxes", Permission::kSandboxRead,
             [this](NativeExchange& exchange, const auto&) { return list(exchange); });
   table.add("GET", "/api/v1/sandboxes/{id}", Permission::kSandboxRead,

@@ -1,0 +1,59 @@
+// Idempotency-Key: a request that is sent again gets the first answer instead of a second effect.
+//
+// Remembered per team, method and path, for a day, in this process's memory: at most kMaxKeys
+// answers and kMaxBytes of them, the oldest forgotten first; a restart of the API process forgets
+// all. Only answers that succeeded are remembered. The same key while the first request still runs
+// waits for it; the same key with another body is refused (409).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "http/router.h"
+#include "service/native/native_exchange.h"
+
+namespace atl::service::native {
+
+using NativeHandler = std::function<Task<>(NativeExchange&, const http::PathParameters&)>;
+
+class Idempotency {
+ public:
+  static constexpr std::size_t kMaxKeys = 10'000;
+  static constexpr std::size_t kMaxBytes = 64U << 20;
+  static constexpr std::size_t kMaxKeyBytes = 255;
+
+  explicit Idempotency(const WallClock& clock) : clock_(clock) {}
+  Idempotency(const Idempotency&) = delete;
+  Idempotency& operator=(const Idempotency&) = delete;
+
+  // The handler, run at most once per key. Requests without the header pass through.
+  NativeHandler guard(NativeHandler handler);
+
+ private:
+  struct Memory {
+    std::string body_sha256;
+    http::Response response;
+    UnixMillis made_at = 0;
+    bool done = false;
+    Event finished;
+  };
+  using MemoryPointer = std::shared_ptr<Memory>;  // shared by the table and those who wait
+
+  Task<> run(const NativeHandler& handler, NativeExchange& exchange,
+             const http::PathParameters& parameters);
+  Task<> run_first(const NativeHandler& handler, NativeExchange& exchange,
+                   const http::PathParameters& parameters, std::string key, MemoryPointer memory);
+  void keep(const std::string& key, const MemoryPointer& memory);
+  void forget_old();
+
+  const WallClock& clock_;
+  std::map<std::string, MemoryPointer, std::less<>> memories_;
+  std::deque<std::pair<std::string, MemoryPointer>> oldest_first_;  // those that are done
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace atl::service::native
