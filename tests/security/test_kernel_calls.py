@@ -37,6 +37,8 @@ ALSO_ON_THE_HOST = {
     "userfaultfd": "call('userfaultfd', 0)",
     "userfaultfd user mode": "call('userfaultfd', 1)",
     "io_uring_setup": "call('io_uring_setup', 4, ctypes.create_string_buffer(120))",
+    "io_setup": "call('io_setup', 1, ctypes.create_string_buffer(8))",
+    "huge pages": "call('memfd_create', 'huge', 4)",
     "fanotify_init": "call('fanotify_init', 0, 0)",
     "keyctl session": "call('keyctl', 0, -3, 1)",
     "keyctl describe": "call('keyctl', 6, -4, ctypes.create_string_buffer(200), 200)",

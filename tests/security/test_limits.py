@@ -228,6 +228,35 @@ def test_endless_output_costs_the_host_nothing(create, server):
     assert kernel.kibibytes(api, "VmRSS") < before + 64 * 1024
 
 
+def test_inotify_instances_are_counted_per_sandbox(fresh_attack):
+    """The kernel counts them per user: two sandboxes must not be the same user to it."""
+    first, second = fresh_attack(), fresh_attack()
+    holder = first.sandbox.start(["python3", "-c", """if True:
+        import ctypes, time
+        libc = ctypes.CDLL(None)
+        while libc.inotify_init1(0) >= 0: pass
+        print('full', flush=True)
+        time.sleep(600)
+    """], user="root")
+    for event in first.sandbox.stream(holder["id"]):
+        if "data_base64" in event:
+            break
+    assert second("got['instance'] = call('inotify_init1', 0)")["instance"] >= 0
+    assert refused(first("got['instance'] = call('inotify_init1', 0)")["instance"])
+
+
+def test_terminals_are_bounded(attack):
+    got = attack("""
+        masters = []
+        while len(masters) < 1000 and not failed(one := attempt(os.open, '/dev/ptmx', os.O_RDWR)):
+            masters.append(one)
+        got['count'] = len(masters)
+        for one in masters:
+            os.close(one)
+    """)
+    assert 16 < got["count"] <= 256
+
+
 def test_limits_cannot_be_raised_from_inside(attack):
     got = attack("""
         import resource

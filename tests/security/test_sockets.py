@@ -44,6 +44,19 @@ def test_raw_socket_is_refused(attack, family, protocol):
     assert refused(got["socket"])
 
 
+PROTOCOLS = {"sctp": (1, 132), "sctp packets": (5, 132), "dccp": (6, 33), "dccp default": (6, 0),
+             "udplite": (2, 136), "l2tp": (2, 115), "mptcp": (1, 262), "mismatch": (1, 17)}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_protocol_that_could_load_a_module_is_closed(attack, name):
+    got = attack("""
+        got['results'] = [attempt(lambda: socket.socket(family, KIND, PROTOCOL).fileno())
+                          for family in (socket.AF_INET, socket.AF_INET6)]
+    """, KIND=PROTOCOLS[name][0], PROTOCOL=PROTOCOLS[name][1])
+    assert set(got["results"]) <= {"!EPROTONOSUPPORT", "!ESOCKTNOSUPPORT"}, got
+
+
 NETLINK = {"sock_diag": 4, "xfrm": 6, "selinux": 7, "audit": 9, "connector": 11, "netfilter": 12,
            "kobject_uevent": 15, "generic": 16, "crypto": 21}
 

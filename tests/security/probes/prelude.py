@@ -31,6 +31,7 @@ NUMBERS = {
     "swapon": 167, "syslog": 103, "umount2": 166, "unshare": 272, "userfaultfd": 323,
     "vhangup": 153, "shmget": 29, "shmat": 30, "msgget": 68, "semget": 64, "prctl": 157,
     "lsm_list_modules": 461, "sched_setscheduler": 144, "setpriority": 141, "uprobe": 336,
+    "inotify_init1": 294, "io_setup": 206, "memfd_create": 319,
 }
 
 
