@@ -47,7 +47,8 @@ Task<> ContentApiTest::check_commands() {
          co_await call("POST", contexts, R"({"cmd":{"command":["nope"]},"wait_until_done":true})"));
   EXPECT_EQ(missing.status, 400);
   EXPECT_EQ(missing.text("error.details.reason"), "command_not_found");
-  CO_TRY(const auto repl, co_await call("POST", contexts, R"({"type":"repl","repl":{}})"));
+  CO_TRY(const auto repl,
+         co_await call("POST", contexts, R"({"type":"repl","repl":{"alias":"ruby"}})"));
   EXPECT_EQ(repl.status, 501);
   EXPECT_EQ(repl.text("error.code"), "unimplemented");
   CO_TRY(const auto unknown, co_await call("POST", contexts, R"({"command":["x"]})"));
