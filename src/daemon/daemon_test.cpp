@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -103,12 +104,25 @@ TEST(ChildOptionsTest, SurviveTheTripThroughArguments) {
 }
 
 TEST(AccountTest, NeverRoot) {
-  EXPECT_FALSE(find_account("root"));
-  EXPECT_FALSE(find_account("no-such-user-here"));
-  const auto usual = find_account("");
+  EXPECT_FALSE(find_account("root", "abcd"));
+  EXPECT_FALSE(find_account("no-such-user-here", "abcd"));
+  const auto usual = find_account("", "abcd");
   ASSERT_TRUE(usual);
   EXPECT_NE(usual->uid, 0U);
   EXPECT_NE(usual->gid, 0U);
+}
+
+TEST(AccountTest, EachInstallationHasItsOwnNumber) {
+  std::set<uid_t> ids;
+  for (int i = 0; i < 20; ++i) {
+    const std::string instance = concat("0123abc", i);
+    const uid_t id = reserved_id(instance);
+    EXPECT_EQ(id, reserved_id(instance));
+    EXPECT_GE(id, 61042U);
+    EXPECT_LE(id, 62041U);
+    ids.insert(id);
+  }
+  EXPECT_GE(ids.size(), 18U);
 }
 
 TEST_F(AdminKeyTest, IsMadeOnceForRootOnly) {

@@ -74,7 +74,7 @@ Usage: atoll serve [options]
   --tls-key FILE       its private key (PEM); `atoll cert dev` makes both for development
   --cors-origin LIST   origins of web pages that may call the API, * or none (default *)
   --cache-dir DIR      built templates  (default $ATOLL_CACHE_DIR, else /var/cache/atoll)
-  --user NAME          account of the API process (default atoll, else the number 61042)
+  --user NAME          account of the API process (default atoll, else a number in 61042..62041)
   --log json|text      form of the log (default text on a terminal, else json)
   --pool-size SIZE     size of a new storage pool, like 50Gi (default most of the free space)
   --guest-binary PATH  the guest agent (default atoll-guest beside the executable)

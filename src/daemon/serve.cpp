@@ -92,9 +92,9 @@ Result<> run_serve(const ServeOptions& options) {
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   raise_open_files();
   const ServiceNotifier notifier;
-  TRY(const Account account, find_account(options.user));
   TRY(const std::string guest_binary, find_guest_binary(options.guest_binary));
   TRY(const Layout layout, open_layout(options.data_dir));
+  TRY(const Account account, find_account(options.user, layout.instance));
   TRY(const Fd lock, lock_layout(layout));
   TRY_DO(prepare_directories(layout, account));
   TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
