@@ -25,11 +25,6 @@ class NativeExchange final : public http::Exchange {
   Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override;
   const std::string& peer() const override { return inner_.peer(); }
 
-  Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override {
-    status_ = 101;
-    return inner_.accept_websocket(std::move(options));
-  }
-
   // From here on the body is read from `text`, which somebody has read before.
   void replace_body(std::string text);
   // Keeps a copy of what respond() answers.
