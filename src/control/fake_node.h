@@ -59,6 +59,7 @@ class FakeNode final : public node::Node {
     node::HelloAnswer answer;
     answer.runtime = "fake";
     answer.templates = templates;
+    answer.pool_total_bytes = 100ULL << 30;
     co_return std::move(answer);
   }
 

@@ -153,7 +153,7 @@ class Sandboxes {
   StoreAccess store_;
   node::Node& node_;
   const WallClock& clock_;
-  const SandboxesOptions options_;
+  SandboxesOptions options_;  // the largest disk: what the node can hold, once it has said so
   Templates templates_;
   std::set<std::string> adopted_cells_;
   std::function<void(const node::Event&)> template_event_;

@@ -2,6 +2,7 @@
 //
 // A restart first raises the generation of the row, which stays `running`: a crash in the middle
 // leaves a `running` row without a cell, which is what reconcile() repairs.
+#include <algorithm>
 #include <map>
 
 #include "base/log.h"
@@ -32,6 +33,11 @@ struct Sandboxes::Report {
 
 Task<> Sandboxes::refresh_templates() {
   CO_TRY(auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
+  if (hello.pool_total_bytes != 0) {
+    ResourcePolicy& policy = options_.resources;
+    policy.max_disk_bytes = std::clamp(hello.pool_total_bytes >> 20 << 20, policy.min_disk_bytes,
+                                       policy.max_disk_bytes);
+  }
   co_return co_await templates_.refresh(store_, std::move(hello.templates), clock_.now());
 }
 

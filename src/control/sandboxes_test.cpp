@@ -82,6 +82,7 @@ TEST_F(SandboxesTest, BadClaimsAreRefusedWithTheReasonAndLeaveNothing) {
   refused({.template_name = "nope"}, Code::kNotFound, "there is: default");
   refused({.resources = {.memory = "1Mi"}}, Code::kInvalidArgument, "128Mi to 16Gi");
   refused({.resources = {.memory = "lots"}}, Code::kInvalidArgument, "config.resources.memory");
+  refused({.resources = {.disk = "101Gi"}}, Code::kInvalidArgument, "64Mi to 100Gi");
   refused({.resources = {.cpu = "5"}}, Code::kInvalidArgument, "from 50m to 4");
   refused({.resources = {.cpu = "1e3"}}, Code::kInvalidArgument, "config.resources.cpu");
   refused({.ttl_seconds = 9, .hard_ttl_seconds = 8}, Code::kInvalidArgument, "hard_ttl");

@@ -119,7 +119,8 @@ node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
           .live_fork = capabilities.live_fork,
           .freeze = capabilities.freeze,
           .disk_quota = status.quota,
-          .storage_backend = std::string{layers::backend_name(status.backend)}};
+          .storage_backend = std::string{layers::backend_name(status.backend)},
+          .pool_total_bytes = status.total_bytes};
 }
 
 struct Ground {

@@ -306,6 +306,7 @@ std::string encode_payload(const HelloAnswer& hello) {
   out.string(hello.version).string(hello.runtime);
   out.boolean(hello.kernel_boundary).boolean(hello.memory_snapshot).boolean(hello.live_fork);
   out.boolean(hello.freeze).boolean(hello.disk_quota).string(hello.storage_backend);
+  out.u64(hello.pool_total_bytes);
   out.u32(static_cast<std::uint32_t>(hello.templates.size()));
   for (const TemplateInfo& info : hello.templates) {
     out.string(info.name).u8(static_cast<std::uint8_t>(info.state)).strings(info.layers);
@@ -359,6 +360,7 @@ Result<HelloAnswer> decode_hello(std::string_view payload) {
   hello.freeze = in.boolean();
   hello.disk_quota = in.boolean();
   hello.storage_backend = in.string();
+  hello.pool_total_bytes = in.u64();
   hello.templates.resize(in.count(kLeastTemplateBytes));
   for (TemplateInfo& info : hello.templates) {
     info.name = in.string();

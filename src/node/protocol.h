@@ -103,6 +103,7 @@ struct HelloAnswer {
   bool freeze = false;
   bool disk_quota = false;
   std::string storage_backend;   // "btrfs" | "reflink" | "copy"
+  std::uint64_t pool_total_bytes = 0;  // no disk can be larger
   std::vector<TemplateInfo> templates;
 };
 

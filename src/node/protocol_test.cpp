@@ -70,6 +70,7 @@ TEST(NodeProtocol, AnswersSurviveTheTrip) {
                     .freeze = true,
                     .disk_quota = true,
                     .storage_backend = "btrfs",
+                    .pool_total_bytes = 1ULL << 40,
                     .templates = {{"default", {"l1", "l2"}}, {"other", {}}}};
   const auto answer = decode_answer(encode_ok(encode_payload(hello)));
   ASSERT_TRUE(answer);
@@ -79,6 +80,7 @@ TEST(NodeProtocol, AnswersSurviveTheTrip) {
   EXPECT_FALSE(back->kernel_boundary);
   EXPECT_TRUE(back->freeze);
   EXPECT_TRUE(back->disk_quota);
+  EXPECT_EQ(back->pool_total_bytes, 1ULL << 40);
   ASSERT_EQ(back->templates.size(), 2U);
   EXPECT_EQ(back->templates[0].layers, (std::vector<std::string>{"l1", "l2"}));
 
