@@ -19,6 +19,16 @@ Result<T> from_guest(Result<T> decoded) {
   return decoded;
 }
 
+// A listing that streams is only limited so that a lying guest cannot hold its caller for ever.
+constexpr std::size_t kMaxStreamedFiles = 10'000'000;
+
+auto directory_too_large(std::size_t count) {
+  return fail(Code::kResourceExhausted,
+              concat("the directory has more than ", count,
+                     " entries, too many for one listing"),
+              "directory_too_large");
+}
+
 // Removing a process waits for its end: five seconds of grace, then the kill.
 constexpr Duration kRemoveTimeout = kGuestAnswerTimeout + std::chrono::seconds{10};
 
@@ -72,6 +82,21 @@ Task<std::string_view> FileReader::next() {
     co_return std::string_view{};
   }
   co_return guest_broke_protocol("neither bytes nor the end of the file");
+}
+
+Task<std::optional<guest::FileInfo>> DirectoryReader::next() {
+  CO_TRY(const Frame frame, co_await channel_->receive(kGuestAnswerTimeout));
+  if (frame.kind == Kind::kEnd) {
+    co_return std::optional<guest::FileInfo>{};
+  }
+  if (frame.kind != Kind::kFile) {
+    co_return guest_broke_protocol("not a list of files");
+  }
+  if (++count_ > kMaxStreamedFiles) {
+    co_return directory_too_large(kMaxStreamedFiles);
+  }
+  CO_TRY(auto file, from_guest(guest::decode_file(frame.payload)));
+  co_return std::optional{std::move(file)};
 }
 
 Task<> FileWriter::write(std::string_view bytes) {
@@ -194,28 +219,27 @@ Task<guest::FileInfo> GuestClient::stat(guest::PathRequest request) const {
   co_return from_guest(guest::decode_file(payload));
 }
 
-Task<std::vector<guest::FileInfo>> GuestClient::collect_files(guest::PathRequest request) const {
+Task<std::unique_ptr<DirectoryReader>> GuestClient::read_directory(
+    guest::PathRequest request) const {
   CO_TRY_DO(guest::validate_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kListDirectory, guest::encode(request)));
+  co_return std::make_unique<DirectoryReader>(std::move(channel));
+}
+
+Task<std::vector<guest::FileInfo>> GuestClient::collect_files(guest::PathRequest request) const {
+  CO_TRY(const auto reader, co_await read_directory(std::move(request)));
   std::vector<guest::FileInfo> files;
   std::size_t bytes = 0;
   for (;;) {
-    CO_TRY(const Frame frame, co_await channel->receive(kGuestAnswerTimeout));
-    if (frame.kind == Kind::kEnd) {
+    CO_TRY(auto file, co_await reader->next());
+    if (!file) {
       co_return std::move(files);
     }
-    if (frame.kind != Kind::kFile) {
-      co_return guest_broke_protocol("not a list of files");
-    }
-    bytes += frame.payload.size();
+    bytes += file->name.size() + file->path.size() + file->link_target.size();
     if (files.size() >= kMaxListedFiles || bytes > kMaxListedBytes) {
-      co_return fail(Code::kResourceExhausted,
-                     concat("the directory has more than ", files.size(),
-                            " entries, too many for one listing"),
-                     "directory_too_large");
+      co_return directory_too_large(files.size());
     }
-    CO_TRY(auto file, from_guest(guest::decode_file(frame.payload)));
-    files.push_back(std::move(file));
+    files.push_back(*std::move(file));
   }
 }
 

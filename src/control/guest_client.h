@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -52,6 +53,20 @@ class FileReader {
   guest::FileInfo info_;
 };
 
+// The entries of a directory as they arrive: nothing is kept, because how many there are is the
+// sandbox's choice.
+class DirectoryReader {
+ public:
+  explicit DirectoryReader(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+
+  // Nothing at the end.
+  Task<std::optional<guest::FileInfo>> next();
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+  std::size_t count_ = 0;
+};
+
 // Replaces a file when finish() succeeds; destroyed earlier, the old file stays.
 class FileWriter {
  public:
@@ -79,6 +94,8 @@ class GuestClient {
   Task<> remove_process(std::string process_id) const;
 
   Task<guest::FileInfo> stat(guest::PathRequest request) const;
+  Task<std::unique_ptr<DirectoryReader>> read_directory(guest::PathRequest request) const;
+  // At once, for a directory that is expected to be small.
   Task<std::vector<guest::FileInfo>> list_directory(guest::PathRequest request) const;
   Task<std::unique_ptr<FileReader>> read_file(guest::ReadFileRequest request) const;
   Task<std::unique_ptr<FileWriter>> write_file(guest::WriteFileRequest request) const;

@@ -12,6 +12,7 @@ class ContentApiTest : public NativeApiTest {
   Task<> check_client_gone();
   Task<> check_files();
   Task<> check_hostile_guest();
+  Task<> check_listing();
 };
 
 Task<> ContentApiTest::check_commands() {
@@ -171,6 +172,8 @@ Task<> ContentApiTest::check_hostile_guest() {
   guest_.script = [](io::Stream& stream) { return break_off(stream); };
   auto half = co_await call("GET", path + "/files?path=/a");
   EXPECT_FALSE(half);
+  auto half_a_list = co_await call("GET", path + "/files/list?path=/");
+  EXPECT_FALSE(half_a_list);
   auto wrong = co_await call("GET", path + "/contexts");
   EXPECT_TRUE(wrong);
   EXPECT_EQ(wrong->status, 502);
@@ -181,6 +184,44 @@ Task<> ContentApiTest::check_hostile_guest() {
 }
 TEST_F(ContentApiTest, ALyingGuestIsAnErrorNotHalfAFile) {
   run(check_hostile_guest());
+}
+
+Task<> send_many_files(io::Stream& stream) {
+  std::string buffer(1024, '\0');
+  CO_TRY_DO(co_await stream.read(buffer));
+  for (int i = 0; i < 5000; ++i) {
+    const guest::FileInfo info{.name = concat("f", i), .path = concat("/f", i)};
+    CO_TRY_DO(co_await stream.write(guest::encode_frame(guest::Kind::kFile, guest::encode(info))));
+  }
+  co_return co_await stream.write(guest::encode_frame(guest::Kind::kEnd, ""));
+}
+
+Task<> refuse_listing(io::Stream& stream) {
+  std::string buffer(1024, '\0');
+  CO_TRY_DO(co_await stream.read(buffer));
+  co_return co_await stream.write(guest::encode_frame(
+      guest::Kind::kError, guest::encode(Error{Code::kNotFound, "no such directory",
+                                               "file_not_found"})));
+}
+
+Task<> ContentApiTest::check_listing() {
+  CO_TRY(const auto path, co_await claim());
+  CO_TRY(const auto empty, co_await call("GET", path + "/files/list?path=/"));
+  EXPECT_EQ(empty.body, R"({"success":true,"data":{"entries":[]}})");
+  guest_.script = [](io::Stream& stream) { return send_many_files(stream); };
+  CO_TRY(const auto many, co_await call("GET", path + "/files/list?path=/"));
+  EXPECT_EQ(many.status, 200);
+  const auto* entries = many.at("data.entries").as_array();
+  EXPECT_TRUE(entries != nullptr && entries->size() == 5000);
+  EXPECT_EQ(*entries->back().find("name")->as_string(), "f4999");
+  guest_.script = [](io::Stream& stream) { return refuse_listing(stream); };
+  CO_TRY(const auto refused, co_await call("GET", path + "/files/list?path=/"));
+  EXPECT_EQ(refused.status, 404);
+  EXPECT_EQ(refused.text("error.code"), "file_not_found");
+  co_return ok();
+}
+TEST_F(ContentApiTest, AListingStreams) {
+  run(check_listing());
 }
 
 // The client goes away while it waits for a command: the command goes on.
