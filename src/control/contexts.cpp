@@ -78,6 +78,25 @@ Task<> feed_and_drain(ProcessStream& stream, std::string_view bytes, bool end) {
   co_return std::move(sent);
 }
 
+Task<> send_and_sync(ProcessStream& stream, std::string_view bytes, bool end) {
+  CO_TRY_DO(co_await stream.send_input(bytes));
+  if (end) {
+    CO_TRY_DO(co_await stream.end_input());
+  }
+  co_return co_await stream.sync();
+}
+
+// Returns when the guest has taken the input: the next call's input, which comes over another
+// connection, cannot overtake it.
+Task<> feed_in_order(ProcessStream& stream, std::string_view bytes, bool end) {
+  Scope sending{co_await current_context()};
+  sending.on_error(ignore_errors);
+  sending.spawn("send", send_and_sync(stream, bytes, end));
+  auto taken = co_await with_deadline(kGuestStallTimeout, stream.drain_until_synced());
+  (void)co_await sending.cancel_and_join();
+  co_return std::move(taken);
+}
+
 Task<> wait_for_ever() {
   Event never;
   co_return co_await never.wait();
@@ -290,7 +309,7 @@ Task<> Contexts::input(SandboxRef sandbox, std::string id, std::string bytes, bo
   CO_TRY_DO(co_await find_running(client, id));
   CO_TRY(const auto stream,
          co_await client.attach({.process_id = std::move(id), .from_offset = UINT64_MAX}));
-  auto sent = co_await feed_and_drain(*stream, bytes, end);
+  auto sent = co_await feed_in_order(*stream, bytes, end);
   if (!sent && sent.error().code == Code::kDeadlineExceeded) {
     co_return fail(Code::kFailedPrecondition, "the process does not read its input",
                    "input_buffer_full");

@@ -56,6 +56,22 @@ Task<> ProcessStream::send_input(std::string_view bytes) {
   co_return ok();
 }
 
+Task<> ProcessStream::sync() {
+  return channel_->send(Kind::kSync, {});
+}
+
+Task<> ProcessStream::drain_until_synced() {
+  for (;;) {
+    CO_TRY(const Frame frame, co_await channel_->receive(Duration::zero()));
+    if (frame.kind == Kind::kSynced || frame.kind == Kind::kExit) {
+      co_return ok();
+    }
+    if (frame.kind != Kind::kOutput) {
+      co_return guest_broke_protocol("neither output nor exit of the process");
+    }
+  }
+}
+
 Task<> ProcessStream::send_channel(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, kInputPieceBytes);

@@ -30,6 +30,10 @@ class ProcessStream {
   // May run while next() waits.
   Task<> send_input(std::string_view bytes);
   Task<> end_input();
+  // Asks the guest to say when it has taken all input sent so far...
+  Task<> sync();
+  // ...and reads, dropping output, until it has said so or the process has ended.
+  Task<> drain_until_synced();
   Task<> resize(guest::PtySize size);
   // To the other end of the process's descriptor 3.
   Task<> send_channel(std::string_view bytes);

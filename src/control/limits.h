@@ -25,6 +25,7 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
+inline constexpr Duration kReadyWait = std::chrono::seconds{5};  // of a claim, for a node that restarts
 inline constexpr Duration kNodeFirstRetry = std::chrono::milliseconds{50};
 inline constexpr Duration kNodeLastRetry = std::chrono::seconds{2};
 

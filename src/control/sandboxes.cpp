@@ -11,6 +11,10 @@
 namespace atl::control {
 namespace {
 
+Task<> wait_until(Event& event) {
+  co_return co_await event.wait();
+}
+
 // "My_Template 2" -> "my-template-2": the readable part of a sandbox id.
 std::string slug(std::string_view name) {
   constexpr std::size_t kMaxSlugBytes = 24;
@@ -114,7 +118,7 @@ Task<> Sandboxes::start() {
   }
   count_.set(static_cast<std::int64_t>(entries_.size()));
   CO_TRY_DO(co_await shielded(reconcile()));
-  ready_ = true;
+  set_ready(true);
   co_return ok();
 }
 
@@ -305,8 +309,18 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   return entry;
 }
 
+void Sandboxes::set_ready(bool ready) {
+  ready_ = ready;
+  if (ready) {
+    node_ready_.set();
+  } else {
+    node_ready_.clear();
+  }
+}
+
 Task<Sandbox> Sandboxes::claim_now(ClaimRequest request) {
-  if (!ready_) {
+  // A node that is being restarted is back in a moment: waiting is kinder than an error.
+  if (auto waited = co_await with_deadline(kReadyWait, wait_until(node_ready_)); !waited) {
     co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
                    "not_ready");
   }
@@ -317,14 +331,6 @@ Task<Sandbox> Sandboxes::claim_now(ClaimRequest request) {
   entries_.emplace(entry->row.id, entry);
   count_.set(static_cast<std::int64_t>(entries_.size()));
   const Hold held{entry};
-  const auto created = event_of(entry->row, "starting", entry->row.created_at);
-  auto inserted = co_await store_.run(
-      [&](store::Store& store) { return store.insert_sandbox(entry->row, created); });
-  if (!inserted) {
-    // Without a row there is no cell either; a row that did get in is removed at the next start.
-    forget(*entry);
-    co_return fail(std::move(inserted).error().note("recording the sandbox"));
-  }
   if (auto started = co_await start_claimed(entry); !started) {
     (void)co_await finish_deletion(entry);  // goes on in the background when it fails
     co_return fail(std::move(started).error());
@@ -346,7 +352,16 @@ Task<> Sandboxes::start_claimed(EntryPointer entry) {
     co_return fail(std::move(cell).error().note("starting the sandbox"));
   }
   entry->guest_socket = cell->guest_socket;
-  co_return co_await change(*entry, {.status = SandboxStatus::kRunning}, store::Durability::kQuick);
+  // One transaction: the row comes after its cell. Killed in between, the next start finds a cell
+  // without a row, which nobody was promised, and destroys it.
+  entry->row.status = SandboxStatus::kRunning;
+  const auto event = event_of(entry->row, "running", entry->row.created_at);
+  auto inserted = co_await store_.run(
+      [&](store::Store& store) { return store.insert_sandbox(entry->row, event); });
+  if (!inserted) {
+    co_return fail(std::move(inserted).error().note("recording the sandbox"));
+  }
+  co_return ok();
 }
 
 Task<> Sandboxes::remove(std::string team_id, std::string id) {

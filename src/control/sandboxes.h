@@ -1,6 +1,6 @@
 // The life of every sandbox.
 //
-//   claim      row `starting` -> cell made -> row `running`
+//   claim      cell made -> row `running`
 //   delete     row `terminating` (durable) -> cell destroyed -> row gone
 //   cell died  generation + 1 -> new cell on the same filesystem; too often -> `failed`
 //   expiry     ttl and hard_ttl both delete, to the second (until pausing exists, ttl cannot pause)
@@ -125,6 +125,7 @@ class Sandboxes {
   struct Report;
   using EntryPointer = std::shared_ptr<Entry>;  // shared by the table and operations that wait
 
+  void set_ready(bool ready);
   Task<Sandbox> claim_now(ClaimRequest request);
   Result<EntryPointer> make_entry(const ClaimRequest& request);
   Task<> start_claimed(EntryPointer entry);
@@ -158,6 +159,7 @@ class Sandboxes {
   std::set<std::string> adopted_cells_;
   std::function<void(const node::Event&)> template_event_;
   bool ready_ = false;
+  Event node_ready_;  // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::set<std::pair<UnixMillis, std::string>> deadlines_;
   Event deadlines_changed_;

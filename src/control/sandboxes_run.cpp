@@ -28,7 +28,7 @@ Task<> Sandboxes::run() {
   scope.spawn("expiry", expire_due(scope));
   scope.spawn("deletions", retry_deletions());
   auto ended = co_await keep_node_session();
-  ready_ = false;
+  set_ready(false);
   (void)co_await scope.cancel_and_join();
   co_return std::move(ended);
 }
@@ -43,13 +43,13 @@ Task<> Sandboxes::keep_node_session() {
     auto agreed = co_await shielded(reconcile());
     Result<> waited;
     if (agreed) {
-      ready_ = true;
+      set_ready(true);
       pause = kNodeFirstRetry;
       waited = co_await wait_for(lost);
     } else {
       LOG_WARN("cannot reconcile with the node", {"error", agreed.error()});
     }
-    ready_ = false;
+    set_ready(false);
     (void)co_await session.cancel_and_join();
     CO_TRY_DO(std::move(waited));
     CO_TRY_DO(co_await sleep_for(pause));
