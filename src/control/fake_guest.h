@@ -136,6 +136,10 @@ class FakeGuest {
       if (frame.kind == guest::Kind::kStdinEnd) {
         co_return ok();
       }
+      if (frame.kind == guest::Kind::kSync) {
+        CO_TRY_DO(co_await channel.send(guest::Kind::kSynced, {}));
+        continue;
+      }
       inputs[id] += frame.payload;
     }
   }
