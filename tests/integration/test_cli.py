@@ -1,4 +1,5 @@
 """The command line through the shipped binary: exit codes, streams, copies, JSON, help."""
+import hashlib
 import json
 import os
 import subprocess
@@ -56,6 +57,17 @@ def test_stdin_pipe(atoll, box):
     data = os.urandom(300_000)
     assert atoll("exec", box, "--", "cat", stdin=data).stdout == data
     assert atoll("run", "--rm", "--", "wc", "-c", stdin=b"12345").stdout.strip() == b"5"
+
+
+def test_a_large_pipe_arrives_whole_and_in_order(atoll, box):
+    data = os.urandom(1 << 20) * 32
+    done = atoll("exec", box, "--", "sha256sum", stdin=data)
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("command,status", [("/etc/passwd", 126), ("/nonexistent", 127)])
+def test_what_cannot_run_has_a_shells_exit_status(atoll, box, command, status):
+    atoll("exec", box, "--", command, check=status)
 
 
 def test_user_directory_and_environment(atoll, box):

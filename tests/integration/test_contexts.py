@@ -264,3 +264,17 @@ def test_agent_stays_small(create, server):
     private = sum(int(line.split()[1]) for line in rollup.splitlines()
                   if line.startswith(("Private_Clean", "Private_Dirty")))
     assert 0 < private <= 400, f"{private} KiB"
+
+
+def test_finished_contexts_make_room_for_new_ones(create):
+    sandbox = create()
+    for _ in range(1030):
+        sandbox.client.expect(201, "POST", sandbox.path + "/contexts",
+                              {"type": "cmd", "cmd": {"command": ["true"]}, "wait_until_done": True})
+
+
+def test_input_without_standard_input_is_refused(create):
+    sandbox = create()
+    context = sandbox.start(["sleep", "30"])
+    answer = sandbox.client.call("POST", f"{sandbox.path}/contexts/{context['id']}/input", {"data": "x"})
+    assert answer.status == 409, answer.body
