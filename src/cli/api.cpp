@@ -84,6 +84,27 @@ Task<std::unique_ptr<http::ClientResponse>> Api::open(std::string path) {
   co_return *std::move(response);
 }
 
+Task<std::unique_ptr<http::ClientResponse>> Api::open_upload(std::string path, http::Headers extra,
+                                                             std::optional<std::uint64_t> length,
+                                                             http::BodySource source) {
+  auto request_headers = headers();
+  request_headers.set("Accept", "*/*");
+  request_headers.add("Content-Type", "application/octet-stream");
+  for (const auto& [name, value] : extra.lines()) {
+    request_headers.set(name, value);
+  }
+  auto response = co_await client_.send_stream("POST", std::move(path), std::move(request_headers),
+                                               length, std::move(source));
+  if (!response) {
+    co_return fail(transport_error(std::move(response).error(), endpoint_));
+  }
+  if (!is_success((*response)->status())) {
+    auto text = co_await http::read_all((*response)->body(), kMaxErrorBytes);
+    co_return fail(error_from_answer((*response)->status(), text ? *text : std::string{}));
+  }
+  co_return *std::move(response);
+}
+
 Task<Json> Api::upload(std::string path, std::optional<std::uint64_t> length,
                        http::BodySource source) {
   auto request_headers = headers();

@@ -28,6 +28,10 @@ class Api {
                   Duration deadline = kCallDeadline);
   // A successful answer whose body the caller reads.
   Task<std::unique_ptr<http::ClientResponse>> open(std::string path);
+  // The same for a POST of raw bytes.
+  Task<std::unique_ptr<http::ClientResponse>> open_upload(std::string path, http::Headers extra,
+                                                          std::optional<std::uint64_t> length,
+                                                          http::BodySource source);
   // Sends raw bytes; without a length chunked.
   Task<Json> upload(std::string path, std::optional<std::uint64_t> length, http::BodySource source);
 

@@ -34,6 +34,9 @@ struct Dispatch {
   Task<int> operator()(const CertDevOptions& options) {
     return command_cert_dev(context, options);
   }
+  Task<int> operator()(const TemplateOptions& options) {
+    return command_template(context, options);
+  }
   Task<int> operator()(const DoctorOptions& options) { return command_doctor(context, options); }
   Task<int> operator()(const VersionOptions& options) { return command_version(context, options); }
 };

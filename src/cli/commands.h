@@ -32,6 +32,7 @@ Task<int> command_inspect(CommandContext& context, const InspectOptions& options
 Task<int> command_remove(CommandContext& context, const RemoveOptions& options);
 Task<int> command_copy(CommandContext& context, const CopyOptions& options);
 Task<int> command_cert_dev(CommandContext& context, const CertDevOptions& options);
+Task<int> command_template(CommandContext& context, const TemplateOptions& options);
 Task<int> command_doctor(CommandContext& context, const DoctorOptions& options);
 Task<int> command_version(CommandContext& context, const VersionOptions& options);
 

@@ -64,6 +64,19 @@ links are kept. Files arrive whole or not at all. A local name with a colon: ./a
   atoll cert dev --dir /etc/atoll/tls --name box.lan,*.box.lan,192.168.1.5
 
 An authority that is already in the directory is kept, so that clients that trust it go on.)"},
+    CommandHelp{"template", "template ls|add|pull|build|rm [OPTIONS] [ARG]...",
+                "Make templates from images and Dockerfiles",
+                R"(Examples:
+  atoll template ls
+  atoll template add web docker.io/library/nginx:1.27
+  atoll template add app --archive app.tar        `docker save` or an OCI archive
+  echo "$TOKEN" | atoll template add app registry.example/team/app:2 --username me
+  atoll template build -n web -f Dockerfile .
+  atoll template build -n web --build-arg VERSION=2 --target test ./src
+  atoll template pull code-interpreter-v1
+  atoll template rm web
+
+RUN steps have no network. A password is read from standard input. Ctrl-C ends a build.)"},
     CommandHelp{"doctor", "doctor [OPTIONS]", "Check this host and say how to fix what is missing",
                 R"(Examples:
   atoll doctor

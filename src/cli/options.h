@@ -74,11 +74,27 @@ struct CertDevOptions {
   std::string directory = "atoll-cert";
   std::string names = "localhost,*.localhost,127.0.0.1";
 };
+struct TemplateOptions {
+  enum class Action : std::uint8_t { kList, kAdd, kPull, kBuild, kRemove };
+  Action action = Action::kList;
+  std::vector<std::string> names;  // what stood after the action
+  std::string archive;             // add: instead of an image
+  std::string file;                // build: the Dockerfile
+  std::string name;                // build: of the template; empty: the directory's
+  std::vector<std::string> build_arguments;  // NAME=value
+  std::string target;
+  std::string network;
+  std::string memory;
+  std::string username;  // the password comes from standard input
+  bool no_cache = false;
+  bool insecure_registry = false;
+};
 struct DoctorOptions {};
 struct VersionOptions {};
 
 using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
-                             RemoveOptions, CopyOptions, CertDevOptions, DoctorOptions,
+                             RemoveOptions, CopyOptions, CertDevOptions, TemplateOptions,
+                             DoctorOptions,
                              VersionOptions>;
 
 struct Invocation {

@@ -35,6 +35,7 @@ struct Raw {
   std::vector<std::string> ids;
   CopyOptions copy;
   CertDevOptions cert;
+  TemplateOptions templates;
   std::string what;
 };
 
@@ -92,6 +93,34 @@ CLI::App* add_command(CLI::App& app, Raw& raw, std::string_view name) {
   return command;
 }
 
+void add_template_command(CLI::App& app, Raw& raw) {
+  auto* command = add_command(app, raw, "template");
+  TemplateOptions& options = raw.templates;
+  command->add_option("ACTION", raw.what, "ls, add, pull, build or rm")
+      ->required()
+      ->check(CLI::IsMember({"ls", "add", "pull", "build", "rm"}));
+  command->add_option("ARG", options.names, "add: NAME IMAGE; pull, rm: NAME; build: DIR");
+  command->add_option("--archive", options.archive, "add: an image archive instead of an image")
+      ->type_name("FILE");
+  command->add_option("-f,--file", options.file, "build: the Dockerfile [DIR/Dockerfile]")
+      ->type_name("FILE");
+  command->add_option("-n,--name", options.name, "build: name of the template [the directory's]")
+      ->type_name("NAME");
+  command->add_option("--build-arg", options.build_arguments, "build: value of an ARG (repeatable)")
+      ->type_name("K=V")
+      ->allow_extra_args(false);
+  command->add_option("--target", options.target, "build: stop at this stage")->type_name("STAGE");
+  command->add_option("--build-network", options.network, "build: network of RUN [none]")
+      ->type_name("NET");
+  command->add_flag("--no-cache", options.no_cache, "build: run every step again");
+  command->add_option("--memory", options.memory, "add: memory of its sandboxes [2Gi]")
+      ->type_name("SIZE");
+  command->add_option("--username", options.username, "Account at the registry")
+      ->type_name("NAME");
+  command->add_flag("--insecure-registry", options.insecure_registry,
+                    "Allow plain HTTP and unknown certificates");
+}
+
 void describe(CLI::App& app, Raw& raw) {
   add_global_options(app, raw);
   app.require_subcommand(0, 1);
@@ -132,6 +161,7 @@ void describe(CLI::App& app, Raw& raw) {
   cert->add_option("--name", raw.cert.names,
                    "Names and addresses [localhost,*.localhost,127.0.0.1]")
       ->type_name("LIST");
+  add_template_command(app, raw);
   add_command(app, raw, "doctor");
   add_command(app, raw, "version");
 }
@@ -178,6 +208,31 @@ Result<std::vector<std::string>> command_words(const CLI::App& app,
                         app.get_name() == "exec" ? " ID" : "", " -- ls -l"));
   }
   return left_over;
+}
+
+Result<Command> to_template(Raw& raw) {
+  using Action = TemplateOptions::Action;
+  TemplateOptions& options = raw.templates;
+  const std::size_t count = options.names.size();
+  if (raw.what == "ls") {
+    options.action = Action::kList;
+  } else if (raw.what == "add") {
+    options.action = Action::kAdd;
+    if (count != (options.archive.empty() ? 2U : 1U)) {
+      return usage("write: atoll template add NAME IMAGE, or: atoll template add NAME --archive FILE");
+    }
+  } else if (raw.what == "build") {
+    options.action = Action::kBuild;
+    if (count > 1) {
+      return usage("write: atoll template build [-n NAME] [-f Dockerfile] DIR");
+    }
+  } else {
+    options.action = raw.what == "pull" ? Action::kPull : Action::kRemove;
+    if (count == 0 || (raw.what == "pull" && count > 1)) {
+      return usage(concat("which template? For example: atoll template ", raw.what, " NAME"));
+    }
+  }
+  return options;
 }
 
 Result<Command> to_command(const CLI::App& app, Raw& raw,
@@ -227,6 +282,9 @@ Result<Command> to_command(const CLI::App& app, Raw& raw,
   }
   if (name == "cert") {
     return raw.cert;
+  }
+  if (name == "template") {
+    return to_template(raw);
   }
   if (name == "doctor") {
     return DoctorOptions{};
