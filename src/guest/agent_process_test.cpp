@@ -100,7 +100,7 @@ TEST_F(AgentProcess, WhatCannotStartIsAnErrorAndNotAnExit) {
        [](SpawnRequest& r) { r.argv = {"no-such-program-here"}; }},
       {"command_not_found", Code::kNotFound,
        [](SpawnRequest& r) { r.argv = {"/no/such/program"}; }},
-      {"permission_denied", Code::kPermissionDenied,
+      {"command_not_executable", Code::kPermissionDenied,
        [this](SpawnRequest& r) { r.argv = {path("plain")}; }},
       {"command_not_executable", Code::kFailedPrecondition,
        [](SpawnRequest& r) { r.argv = {"/tmp"}; }},

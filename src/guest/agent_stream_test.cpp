@@ -140,8 +140,13 @@ TEST_F(AgentStream, StdinReachesTheProcessAndEnds) {
 
 TEST_F(AgentStream, WithoutStdinTheProcessReadsNothing) {
   TestClient client = spawn(shell("cat; echo end"));
-  client.send(Kind::kStdin, "ignored");
   EXPECT_EQ(follow(client).output, "end\n");
+}
+
+TEST_F(AgentStream, InputWithoutStdinIsRefused) {
+  TestClient client = spawn(shell("sleep 30"));
+  client.send(Kind::kStdin, "lost");
+  EXPECT_EQ(follow(client).error->reason, "stdin_unavailable");
 }
 
 TEST_F(AgentStream, MuchStdinBothWays) {

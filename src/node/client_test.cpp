@@ -251,8 +251,8 @@ TEST_F(NodeClientTest, ConnectionsHaveALimit) {
     // EPIPE when the refusal was faster.
     (void)io::send_datagram(open.back().get(), encode_plain(RequestKind::kHello));
     const auto answer = receive_message(open.back().get());
-    ASSERT_TRUE(answer);
-    refused = !decode_answer(*answer);
+    // The refusal may have closed the connection before its answer could be read.
+    refused = !answer || !decode_answer(*answer);
     EXPECT_EQ(refused, i == kMaxServerConnections) << i;
   }
   open.clear();

@@ -1,5 +1,6 @@
 """Commands: waiting and not, output, exit, signals, time limits, input, users, reattaching."""
 import base64
+import threading
 import time
 
 import pytest
@@ -153,7 +154,10 @@ def test_detached_process_goes_on_without_its_client(sandbox):
 def test_slow_reader_loses_nothing(sandbox):
     """More than any buffer between: the process is held back, not the output dropped."""
     size = 8 << 20
-    context = sandbox.start(["sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x"])
+    # It begins when the reader is there: what nobody reads is kept only as far as the journal goes.
+    context = sandbox.start(["sh", "-c", "until [ -e /tmp/reader ]; do sleep 0.05; done; "
+                             f"head -c {size} /dev/zero | tr '\\0' x"])
+    threading.Timer(0.5, lambda: sandbox.write("/tmp/reader", b"")).start()
     total = 0
     for index, event in enumerate(sandbox.stream(context["id"])):
         if event["type"] == "output":

@@ -139,8 +139,10 @@ def test_binary_frames_are_exact(sandbox, connect):
 def test_slow_reader_loses_nothing(sandbox, connect):
     import time
     size = 12 << 20
-    context = sandbox.start(["sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x"])
+    context = sandbox.start(["sh", "-c", "until [ -e /tmp/socket ]; do sleep 0.05; done; "
+                             f"head -c {size} /dev/zero | tr '\\0' x"])
     with connect(context["id"]) as ws:
+        sandbox.write("/tmp/socket", b"")
         time.sleep(1.5)
         text, _ = ws.until_done()
     assert len(text["stdout"]) == size
@@ -154,7 +156,8 @@ def test_interpreter_over_the_socket(sandbox, connect):
         seen = []
         while not seen or seen[-1]["type"] != "done":
             seen.append(ws.json())
-    assert any(each["type"] == "output" and each["data"] == "hi\n" for each in seen)
+    printed = "".join(each["data"] for each in seen if each["type"] == "output")
+    assert printed == "hi\n"
     assert any(each["type"] == "result" and each["data"]["text/plain"] == "42" for each in seen)
     assert seen[-1]["request_id"] == "r1"
     sandbox.client.expect(200, "DELETE", f"{sandbox.path}/contexts/{context['id']}")
