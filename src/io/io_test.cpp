@@ -127,6 +127,22 @@ TEST(Timers, ASleepOfNothingLetsOthersRun) {
   EXPECT_TRUE(reactor.run_until_complete(let_others_run(reactor, other)));
 }
 
+Task<> wait_for_bytes(Stream& stream) { co_return co_await stream.wait_readable(); }
+
+// A wait that was given up stays armed in the reactor; what it reports later is old news.
+TEST(FdStream, ReadinessOfBytesAlreadyReadIsNotReported) {
+  Reactor reactor;
+  auto pair = make_pair(reactor);
+  char buffer[16];
+  auto given_up = reactor.run_until_complete(with_deadline(1ms, wait_for_bytes(*pair.right)));
+  ASSERT_EQ(Code::kDeadlineExceeded, given_up.error().code);
+  ASSERT_EQ(2, ::write(pair.left->fd(), "hi", 2));
+  ASSERT_EQ(2, ::read(pair.right->fd(), buffer, 2));
+  auto quiet = reactor.run_until_complete(with_deadline(50ms, wait_for_bytes(*pair.right)));
+  ASSERT_FALSE(quiet);
+  EXPECT_EQ(Code::kDeadlineExceeded, quiet.error().code);
+}
+
 Task<std::string> echo_once(Listener& listener) {
   CO_TRY(auto stream, co_await listener.accept());
   char buffer[64];

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -117,12 +118,15 @@ Task<std::size_t> FdStream::read(std::span<char> buffer) {
 }
 
 Task<> FdStream::wait_readable() {
-  char byte;
-  // The watch reports changes; what is already there must be asked for.
-  if (::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) {
-    co_return ok();
+  for (;;) {
+    // Asked before and after: the watch reports changes, and may report one whose bytes an earlier
+    // read has already taken.
+    pollfd state{fd_.get(), POLLIN, 0};
+    if (::poll(&state, 1, 0) > 0) {
+      co_return ok();
+    }
+    CO_TRY_DO(co_await watch_.readable());
   }
-  co_return co_await watch_.readable();
 }
 
 Task<> FdStream::write(std::string_view bytes) { return write(bytes, {}); }
