@@ -85,9 +85,9 @@ Task<int> add_from_image(CommandContext& context, const TemplateOptions& options
   Json resources = Json::object({{"memory", options.memory.empty() ? "2Gi" : options.memory}});
   Json body = Json::object(
       {{"template_id", options.names[0]},
-       {"spec", Json::object({{"mainContainer",
-                               Json::object({{"image", options.names[1]},
-                                             {"resources", std::move(resources)}})}})}});
+       {"spec",
+        Json::object({{"mainContainer", Json::object({{"image", options.names[1]},
+                                                      {"resources", std::move(resources)}})}})}});
   if (!options.username.empty()) {
     CO_TRY(auto login, read_login(context, options));
     body.set("registry_auth", std::move(login));
@@ -138,18 +138,17 @@ Task<int> pull_template(CommandContext& context, const TemplateOptions& options)
     at += size;
     co_return size;
   };
-  CO_TRY(const auto response,
-         co_await api.open_upload(template_path(options.names[0], "/pull"),
-                                  {{"Content-Type", "application/json"}}, body.dump().size(),
-                                  source));
+  CO_TRY(const auto response, co_await api.open_upload(template_path(options.names[0], "/pull"),
+                                                       {{"Content-Type", "application/json"}},
+                                                       body.dump().size(), source));
   co_return co_await show_template_log(context, *response, options.names[0]);
 }
 
 // The Dockerfile must be inside the context, because the server sees nothing else.
 Result<std::string> dockerfile_in(const std::string& directory, const std::string& file) {
   std::error_code error;
-  const auto inside = std::filesystem::relative(
-      file.empty() ? directory + "/Dockerfile" : file, directory, error);
+  const auto inside =
+      std::filesystem::relative(file.empty() ? directory + "/Dockerfile" : file, directory, error);
   const std::string text = inside.generic_string();
   if (error || text.empty() || text.starts_with("..")) {
     return fail(Code::kInvalidArgument,
@@ -173,11 +172,10 @@ Task<int> build_template(CommandContext& context, const TemplateOptions& options
   for (const std::string& argument : options.build_arguments) {
     query += concat("&arg=", http::percent_encode(argument));
   }
-  for (const auto& [key, value] : {std::pair{"target", options.target},
-                                   std::pair{"network", options.network},
-                                   std::pair{"no_cache", std::string{options.no_cache ? "true" : ""}},
-                                   std::pair{"insecure_registry",
-                                             std::string{options.insecure_registry ? "true" : ""}}}) {
+  for (const auto& [key, value] :
+       {std::pair{"target", options.target}, std::pair{"network", options.network},
+        std::pair{"no_cache", std::string{options.no_cache ? "true" : ""}},
+        std::pair{"insecure_registry", std::string{options.insecure_registry ? "true" : ""}}}) {
     query += value.empty() ? "" : concat("&", key, "=", http::percent_encode(value));
   }
   http::Headers headers;

@@ -52,8 +52,8 @@ class LogPrinter {
     if (type == "step") {
       now_ = printable(text);
       console.complain(console.paint_error(
-          Colour::kBold, concat("[", number(record, "step"), "/", number(record, "total"), "] ",
-                                now_, "\n")));
+          Colour::kBold,
+          concat("[", number(record, "step"), "/", number(record, "total"), "] ", now_, "\n")));
     } else if (type == "cached") {
       console.complain(console.paint_error(Colour::kDim, "      cached\n"));
     } else if (type == "note") {

@@ -23,8 +23,8 @@ Result<std::unique_ptr<TreeArchive>> TreeArchive::open(io::Reactor& reactor,
   Fd output{ends[0]};
   const Fd write_end{ends[1]};
   TRY_DO(set_nonblocking(output.get(), true));
-  const std::vector<std::string> words{"tar",       "--create", "--format=pax", "--numeric-owner",
-                                       "--owner=0", "--group=0", "--directory", directory,
+  const std::vector<std::string> words{"tar",       "--create",  "--format=pax", "--numeric-owner",
+                                       "--owner=0", "--group=0", "--directory",  directory,
                                        "--",        "."};
   std::vector<char*> argv;
   for (const std::string& word : words) {
@@ -45,8 +45,7 @@ Result<std::unique_ptr<TreeArchive>> TreeArchive::open(io::Reactor& reactor,
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error_number =
-      ::posix_spawnp(&pid, "tar", &actions, &attributes, argv.data(), environ);
+  const int error_number = ::posix_spawnp(&pid, "tar", &actions, &attributes, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (error_number != 0) {

@@ -17,7 +17,9 @@ void BuildLog::append(std::string line) {
   changed_.set();
 }
 
-void BuildLog::add(const Json& record) { append(record.dump()); }
+void BuildLog::add(const Json& record) {
+  append(record.dump());
+}
 
 void BuildLog::note(std::string_view text) {
   add(Json::object({{"type", "note"}, {"text", to_valid_utf8(text)}}));

@@ -34,6 +34,14 @@ constexpr std::array<SignalName, 18> kSignals{{{"HUP", 1},
                                                {"STOP", 19},
                                                {"WINCH", 28}}};
 
+// Empty: the base itself.
+std::string absolute_path(const std::string& path, const std::string& base) {
+  if (path.empty() || path.starts_with('/')) {
+    return path.empty() ? base : path;
+  }
+  return concat(base == "/" ? "" : base, "/", path);
+}
+
 std::vector<std::string> merge_env(const StringMap& sandbox, const StringMap& own) {
   StringMap merged = own;
   merged.insert(sandbox.begin(), sandbox.end());
@@ -139,6 +147,12 @@ Task<> Contexts::run() {
   co_return std::move(ended);
 }
 
+const TemplateDefaults& Contexts::defaults(const SandboxRef& sandbox) const {
+  const auto row = sandboxes_.get(sandbox.team_id, sandbox.sandbox_id);
+  return sandboxes_.templates().defaults(row ? std::string_view{row->template_name}
+                                             : std::string_view{});
+}
+
 Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
   CO_TRY(auto running,
          co_await sandboxes_.running(std::move(sandbox.team_id), std::move(sandbox.sandbox_id)));
@@ -152,7 +166,7 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
                                                               : request.id,
                             .argv = request.command,
                             .env = merge_env(running.env, request.env),
-                            .cwd = request.cwd.empty() ? running.cwd : request.cwd,
+                            .cwd = absolute_path(request.cwd, running.cwd),
                             .user = request.user.empty() ? running.user : request.user,
                             .stdin_open = request.input.has_value() || request.keep_input_open,
                             .pty = request.pty,

@@ -18,9 +18,6 @@
 
 namespace atl::control {
 
-inline constexpr const char* kDefaultDirectory = "/workspace";
-inline constexpr const char* kDefaultUser = "user";
-
 // Which sandbox of which team.
 struct SandboxRef {
   std::string team_id;
@@ -88,6 +85,8 @@ class Contexts {
   Task<Context> restart(SandboxRef sandbox, std::string id);
   // For file operations.
   Task<GuestClient> guest(SandboxRef sandbox);
+  // User and directory when nobody says otherwise.
+  const TemplateDefaults& defaults(const SandboxRef& sandbox) const;
 
  private:
   struct Started {

@@ -42,8 +42,7 @@ Result<std::size_t> DockerfileBuild::find_target() const {
 std::optional<std::size_t> DockerfileBuild::find_stage(std::string_view name,
                                                        std::size_t before) const {
   for (std::size_t i = before; i-- > 0;) {
-    if (!request_.file.stages[i].name.empty() &&
-        request_.file.stages[i].name == to_lower(name)) {
+    if (!request_.file.stages[i].name.empty() && request_.file.stages[i].name == to_lower(name)) {
       return i;
     }
   }
@@ -102,11 +101,10 @@ Task<BuiltImage> DockerfileBuild::run() {
       return instruction.verb == Verb::kArg && !instruction.words.empty() &&
              instruction.words[0].substr(0, instruction.words[0].find('=')) == name;
     };
-    const bool used =
-        std::ranges::any_of(request_.file.global_arguments, declares) ||
-        std::ranges::any_of(request_.file.stages, [&](const oci::Stage& stage) {
-          return std::ranges::any_of(stage.instructions, declares);
-        });
+    const bool used = std::ranges::any_of(request_.file.global_arguments, declares) ||
+                      std::ranges::any_of(request_.file.stages, [&](const oci::Stage& stage) {
+                        return std::ranges::any_of(stage.instructions, declares);
+                      });
     if (!used) {
       log_.note(concat("build argument ", name, " is not used: no ARG declares it"));
     }

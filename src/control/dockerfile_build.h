@@ -53,7 +53,7 @@ class DockerfileBuild {
     BuiltImage image;
     std::map<std::string, std::string, std::less<>> arguments;
     std::vector<std::string> pending_directories;  // of WORKDIR, made with the next layer
-    bool command_set = false;  // in this stage
+    bool command_set = false;                      // in this stage
   };
   using Instruction = oci::Instruction;
 

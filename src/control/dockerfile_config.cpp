@@ -94,9 +94,8 @@ Result<> DockerfileBuild::set_pairs(const Instruction& instruction, Stage& stage
     if (words.size() < 2) {
       return refuse(concat(instruction.keyword, " ", words[0], " has no value"));
     }
-    const std::string_view rest =
-        trim(std::string_view{instruction.text}.substr(instruction.text.find(words[0]) +
-                                                       words[0].size()));
+    const std::string_view rest = trim(std::string_view{instruction.text}.substr(
+        instruction.text.find(words[0]) + words[0].size()));
     TRY(into[words[0]], expand(rest, stage));
     return {};
   }

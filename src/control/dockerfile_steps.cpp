@@ -30,8 +30,8 @@ Command command_of(const oci::Instruction& instruction, const oci::ImageConfig& 
   if (!instruction.heredocs.empty()) {
     const oci::Heredoc& first = instruction.heredocs.front();
     const std::string_view text = trim(instruction.text);
-    const bool alone = instruction.heredocs.size() == 1 && text.starts_with("<<") &&
-                       text.find(' ') == text.npos;
+    const bool alone =
+        instruction.heredocs.size() == 1 && text.starts_with("<<") && text.find(' ') == text.npos;
     if (alone && first.content.starts_with("#!")) {
       const std::string line = first.content.substr(2, first.content.find('\n') - 2);
       for (const std::string_view word : split(trim(line), ' ')) {
@@ -91,8 +91,8 @@ std::optional<std::uint32_t> find_id(std::string_view text, std::string_view nam
 
 Task<std::string> read_small(const GuestClient& guest, std::string path) {
   constexpr std::size_t kMaxBytes = 1U << 20;
-  CO_TRY(const auto reader, co_await guest.read_file({.path = std::move(path),
-                                                      .length = kMaxBytes}));
+  CO_TRY(const auto reader,
+         co_await guest.read_file({.path = std::move(path), .length = kMaxBytes}));
   std::string text;
   for (;;) {
     CO_TRY(const auto piece, co_await reader->next());
@@ -222,8 +222,8 @@ Task<> DockerfileBuild::copy_from_context(const Instruction& instruction, Stage&
     }
   }
   const oci::BuildContext& context = *request_.context;
-  CO_TRY(const auto plans, co_await factory_.pool().run(
-                               [&] { return oci::plan_copy(context, request); }));
+  CO_TRY(const auto plans,
+         co_await factory_.pool().run([&] { return oci::plan_copy(context, request); }));
   std::vector<std::string> ingredients{instruction.keyword, request.destination};
   for (const auto& [name, value] : instruction.flags) {
     CO_TRY(const std::string expanded, expand(value, stage));
@@ -358,8 +358,7 @@ Task<> DockerfileBuild::copy_from_image(const Instruction& instruction, std::siz
           CO_TRY(const auto info, co_await from.guest.stat({.path = match}));
           const bool directory = info.type == guest::FileType::kDirectory;
           const Placement where = place(match, directory, destination, into);
-          CO_TRY_DO(co_await copy_tree(factory_.reactor(),
-                                       {from.guest_socket, match, where.rename},
+          CO_TRY_DO(co_await copy_tree(factory_.reactor(), {from.guest_socket, match, where.rename},
                                        {target.guest_socket, where.root, changes}));
         }
       }

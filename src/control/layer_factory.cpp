@@ -34,8 +34,7 @@ Task<bool> LayerFactory::has(std::string layer) {
   co_return std::ranges::find(layers, layer) != layers.end();
 }
 
-Task<> LayerFactory::make(std::string layer, std::vector<std::string> below,
-                          const CellWork& work) {
+Task<> LayerFactory::make(std::string layer, std::vector<std::string> below, const CellWork& work) {
   const std::string id = concat(node::kBuildCellPrefix, random_label(12));
   return run_in_cell(id, std::move(below), work, std::move(layer));
 }
@@ -51,12 +50,11 @@ Task<> LayerFactory::run_in_cell(std::string id, std::vector<std::string> below,
   if (below.empty()) {
     below.emplace_back(node::kEmptyLayer);
   }
-  node::CreateRequest request{
-      .id = id,
-      .hostname = "build",
-      .layers = std::move(below),
-      .limits = {parts_.limits.memory_bytes, parts_.limits.cpu_millis, parts_.limits.process_count,
-                 parts_.limits.disk_bytes}};
+  node::CreateRequest request{.id = id,
+                              .hostname = "build",
+                              .layers = std::move(below),
+                              .limits = {parts_.limits.memory_bytes, parts_.limits.cpu_millis,
+                                         parts_.limits.process_count, parts_.limits.disk_bytes}};
   auto cell = co_await shielded(with_deadline(kNodeTimeout, parts_.node.create(request)));
   Result<> outcome;
   if (!cell) {

@@ -33,8 +33,7 @@ std::unexpected<Error> protected_builtin(std::string_view name) {
 
 TemplateJobs::TemplateJobs(Parts parts)
     : parts_(std::move(parts)),
-      factory_({parts_.reactor, parts_.pool, parts_.node, parts_.sandboxes,
-                parts_.build_limits}) {
+      factory_({parts_.reactor, parts_.pool, parts_.node, parts_.sandboxes, parts_.build_limits}) {
   parts_.sandboxes.on_template_event([this](const node::Event& event) { on_builtin_event(event); });
 }
 
@@ -105,8 +104,8 @@ Result<> TemplateJobs::check_free(std::string_view name) const {
                 "template_not_ready");
   }
   if (running_ >= kMaxBuildsAtOnce) {
-    return fail(Code::kUnavailable, concat("there are ", running_,
-                                           " builds under way already; try again later"));
+    return fail(Code::kUnavailable,
+                concat("there are ", running_, " builds under way already; try again later"));
   }
   return {};
 }
@@ -130,8 +129,8 @@ Task<Template> TemplateJobs::register_new(const TemplateRef& ref, std::string sp
     co_return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
   }
   if (parts_.sandboxes.templates().all().size() >= kMaxTemplates) {
-    co_return fail(Code::kResourceExhausted, concat("there are at most ", kMaxTemplates,
-                                                    " templates; delete some first"),
+    co_return fail(Code::kResourceExhausted,
+                   concat("there are at most ", kMaxTemplates, " templates; delete some first"),
                    "quota_exceeded");
   }
   const UnixMillis now = parts_.clock.now();
@@ -174,7 +173,8 @@ Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
     row.spec = spec.dump();
     row.updated_at = parts_.clock.now();
     CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().put(parts_.store, row));
-    CO_TRY_DO(co_await begin(row, [this, reference](Job& job) { return fetch(job, reference, {}); }));
+    CO_TRY_DO(
+        co_await begin(row, [this, reference](Job& job) { return fetch(job, reference, {}); }));
     co_return row;
   }
   row.spec = spec.dump();
@@ -223,9 +223,8 @@ Result<std::string> TemplateJobs::make_directory(const std::string& below) {
 Result<std::shared_ptr<BuildLog>> TemplateJobs::log(std::string_view name) const {
   const auto found = jobs_.find(name);
   if (found == jobs_.end()) {
-    return fail(Code::kNotFound,
-                concat("nothing was made for template \"", to_valid_utf8(name),
-                       "\" since the server started"));
+    return fail(Code::kNotFound, concat("nothing was made for template \"", to_valid_utf8(name),
+                                        "\" since the server started"));
   }
   return found->second->log;
 }

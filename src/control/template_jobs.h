@@ -65,8 +65,8 @@ class TemplateJobs {
   Task<Template> update(TemplateRef ref, Json spec);
   Task<> remove(TemplateRef ref);
 
-  // Each begins a job, or fails at once. kAborted (reason conflict) when one runs for this template.
-  // Fetches the image again, or makes a builtin that is absent.
+  // Each begins a job, or fails at once. kAborted (reason conflict) when one runs for this
+  // template. Fetches the image again, or makes a builtin that is absent.
   Task<std::shared_ptr<BuildLog>> pull(TemplateRef ref, PullOptions options);
   // `upload` is from new_upload(); it is removed. The template is made when there is none.
   Task<std::shared_ptr<BuildLog>> build(TemplateRef ref, std::string upload, BuildOptions options);

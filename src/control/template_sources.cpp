@@ -42,8 +42,8 @@ Task<BuiltImage> TemplateJobs::open_layout(Job& job, std::string directory) {
   CO_TRY(const oci::Image image,
          co_await parts_.pool.run([&directory] { return oci::open_image_layout(directory); }));
   BuildLog& log = *job.log;
-  CO_TRY(std::string layer, co_await factory_.import_image(
-                                image, [&log](std::string_view text) { log.note(text); }));
+  CO_TRY(std::string layer,
+         co_await factory_.import_image(image, [&log](std::string_view text) { log.note(text); }));
   co_return BuiltImage{{std::move(layer)}, image.config};
 }
 
@@ -57,9 +57,9 @@ Task<BuiltImage> TemplateJobs::fetch(Job& job, std::string reference, PullOption
                             .directory = std::move(directory),
                             .max_blob_bytes = kMaxUploadBytes,
                             .on_line = [&log](std::string_view line) { log.note(line); }};
-  CO_TRY(std::string layout,
-         co_await with_deadline(kFetchTimeout,
-                                oci::fetch_image(parts_.reactor, std::move(request))));
+  CO_TRY(
+      std::string layout,
+      co_await with_deadline(kFetchTimeout, oci::fetch_image(parts_.reactor, std::move(request))));
   co_return co_await open_layout(job, std::move(layout));
 }
 
@@ -140,9 +140,8 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::strin
   } else {
     CO_TRY(row, co_await register_new(ref, "{}"));
   }
-  co_return co_await begin(std::move(row), [this, file, upload](Job& job) {
-    return import_archive(job, upload);
-  });
+  co_return co_await begin(std::move(row),
+                           [this, file, upload](Job& job) { return import_archive(job, upload); });
 }
 
 Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {
@@ -153,9 +152,9 @@ Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {
                             .directory = std::move(directory),
                             .max_blob_bytes = kMaxUploadBytes,
                             .on_line = [&log](std::string_view line) { log.note(line); }};
-  CO_TRY(std::string layout,
-         co_await with_deadline(kFetchTimeout,
-                                oci::fetch_image(parts_.reactor, std::move(request))));
+  CO_TRY(
+      std::string layout,
+      co_await with_deadline(kFetchTimeout, oci::fetch_image(parts_.reactor, std::move(request))));
   co_return co_await open_layout(job, std::move(layout));
 }
 
@@ -169,8 +168,9 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::pull(TemplateRef ref, PullOptions 
   const auto spec = Json::parse(row.spec);
   const auto parsed = spec ? parse_template_spec(*spec) : Result<TemplateSpec>{};
   if (!parsed || parsed->image.empty()) {
-    co_return fail(Code::kFailedPrecondition,
-                   concat("template ", row.name, " has no image to pull; it was built or imported"));
+    co_return fail(
+        Code::kFailedPrecondition,
+        concat("template ", row.name, " has no image to pull; it was built or imported"));
   }
   CO_TRY(const std::string reference, oci::check_reference(parsed->image));
   co_return co_await begin(row, [this, reference, options = std::move(options)](Job& job) {
@@ -213,9 +213,10 @@ void TemplateJobs::on_builtin_event(const node::Event& event) {
       log.end({}, Json::object({{"type", "done"}, {"template_id", event.id}}));
       return;
     case node::Event::Kind::kTemplateFailed:
-      log.end(fail(Code::kInternal, event.text),
-              Json::object({{"type", "error"}, {"code", "internal"},
-                            {"message", to_valid_utf8(event.text)}}));
+      log.end(
+          fail(Code::kInternal, event.text),
+          Json::object(
+              {{"type", "error"}, {"code", "internal"}, {"message", to_valid_utf8(event.text)}}));
       return;
     case node::Event::Kind::kCellDied:
       return;

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 63;
 
-std::string_view alias_of(std::string_view name) { return name == "default" ? "base" : ""; }
+std::string_view alias_of(std::string_view name) {
+  return name == "default" ? "base" : "";
+}
 
 TemplateDefaults platform_defaults() {
   return {.user = std::string{kPlatformUser}, .cwd = std::string{kPlatformDirectory}};
@@ -22,9 +24,8 @@ TemplateDefaults platform_defaults() {
 Result<> check_template_name(std::string_view name) {
   const auto small = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   const bool good = !name.empty() && name.size() <= kMaxNameBytes && small(name.front()) &&
-                    std::ranges::all_of(name, [&](char c) {
-                      return small(c) || c == '.' || c == '_' || c == '-';
-                    });
+                    std::ranges::all_of(
+                        name, [&](char c) { return small(c) || c == '.' || c == '_' || c == '-'; });
   if (!good) {
     return fail(Code::kInvalidArgument,
                 concat("\"", to_valid_utf8(name), "\" is no template id; use 1 to ", kMaxNameBytes,
@@ -43,7 +44,8 @@ Task<> Templates::load(StoreAccess store, UnixMillis now) {
   CO_TRY(auto rows, co_await store.run([](store::Store& s) { return s.list_templates(); }));
   for (Template& row : rows) {
     if (row.builtin) {
-      continue;  // the node knows them
+      builtin_since_[row.name] = row.created_at;
+      continue;  // the node knows the rest
     }
     if (row.state == TemplateState::kCreating) {
       row.state = TemplateState::kFailed;
@@ -68,6 +70,10 @@ Task<> Templates::refresh(StoreAccess store, std::vector<node::TemplateInfo> inf
   for (auto& info : infos) {
     const Entry* known = entry(info.name);
     Template value{.name = info.name, .layers = std::move(info.layers), .created_at = now};
+    if (const auto since = builtin_since_.find(value.name);
+        since != builtin_since_.end() && since->second > 0) {
+      value.created_at = since->second;
+    }
     value.alias = alias_of(value.name);
     if (info.state != State::kReady) {
       value.state = TemplateState::kCreating;
@@ -142,12 +148,14 @@ Result<Template> Templates::find_ready(std::string_view name) const {
                 "template_failed");
   }
   return fail(Code::kFailedPrecondition,
-              concat("template ", value.name, " is not ready yet", value.failure.empty() ? "" : ": ",
-                     value.failure),
+              concat("template ", value.name, " is not ready yet",
+                     value.failure.empty() ? "" : ": ", value.failure),
               "template_not_ready");
 }
 
-bool Templates::absent(std::string_view name) const { return absent_.contains(name); }
+bool Templates::absent(std::string_view name) const {
+  return absent_.contains(name);
+}
 
 const TemplateDefaults& Templates::defaults(std::string_view name) const {
   static const TemplateDefaults kPlatform = platform_defaults();
@@ -168,9 +176,8 @@ std::vector<Template> Templates::all() const {
 }
 
 bool Templates::any_ready() const {
-  return std::ranges::any_of(entries_, [](const auto& item) {
-    return item.second.row.state == TemplateState::kReady;
-  });
+  return std::ranges::any_of(
+      entries_, [](const auto& item) { return item.second.row.state == TemplateState::kReady; });
 }
 
 Task<> Templates::put(StoreAccess store, Template value) {

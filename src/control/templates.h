@@ -65,6 +65,7 @@ class Templates {
   bool loaded_ = false;
   std::map<std::string, Entry, std::less<>> entries_;
   std::set<std::string, std::less<>> absent_;
+  std::map<std::string, UnixMillis, std::less<>> builtin_since_;  // as the store has it
 };
 
 // [a-z0-9][a-z0-9._-]{0,62}: lower-cased by the caller.

@@ -102,12 +102,16 @@ Result<> BuiltinTemplates::build(const std::string& name) {
 }
 
 void BuiltinTemplates::run(const image::BuiltinTemplate& source) {
+  std::string last;
   const auto made = make(source, [&](std::string_view step, double fraction) {
     std::string text{step};
     if (fraction >= 0) {
       text = concat(text, " (", static_cast<int>(fraction * 100), "%)");
     }
-    parts_.publish({Event::Kind::kTemplateProgress, source.name, std::move(text)});
+    if (text != last) {
+      last = text;
+      parts_.publish({Event::Kind::kTemplateProgress, source.name, std::move(text)});
+    }
   });
   {
     const std::lock_guard lock{mutex_};

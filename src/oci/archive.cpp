@@ -35,7 +35,9 @@ class Utf8Thread {
   locale_t previous_;
 };
 
-std::string_view or_empty(const char* text) { return text == nullptr ? "" : text; }
+std::string_view or_empty(const char* text) {
+  return text == nullptr ? "" : text;
+}
 
 }  // namespace
 
@@ -111,7 +113,9 @@ struct ArchiveReader::Impl {
 
 ArchiveReader::ArchiveReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ArchiveReader::~ArchiveReader() = default;
-std::uint64_t ArchiveReader::unpacked_bytes() const { return impl_->unpacked; }
+std::uint64_t ArchiveReader::unpacked_bytes() const {
+  return impl_->unpacked;
+}
 
 Result<std::unique_ptr<ArchiveReader>> ArchiveReader::open(ArchiveSource source,
                                                            ArchiveLimits limits) {
@@ -145,8 +149,8 @@ Result<ArchiveEntry> convert(struct archive_entry* raw) {
   ArchiveEntry entry;
   TRY(entry.path, clean_path(or_empty(::archive_entry_pathname(raw))));
   entry.mode = ::archive_entry_perm(raw) & 07777U;
-  entry.modified_unix_ns = ::archive_entry_mtime(raw) * 1'000'000'000 +
-                           ::archive_entry_mtime_nsec(raw);
+  entry.modified_unix_ns =
+      ::archive_entry_mtime(raw) * 1'000'000'000 + ::archive_entry_mtime_nsec(raw);
   const auto in_range = [](la_int64_t id) { return id >= 0 && id <= 65535; };
   if (!in_range(::archive_entry_uid(raw)) || !in_range(::archive_entry_gid(raw))) {
     return fail(Code::kInvalidArgument,
@@ -210,10 +214,10 @@ Result<std::optional<ArchiveEntry>> ArchiveReader::next() {
   }
   TRY(ArchiveEntry entry, convert(raw));
   if (entry.size > impl_->limits.unpacked_bytes - impl_->unpacked) {
-    return fail(Code::kResourceExhausted,
-                concat("the archive unpacks to more than ",
-                       format_quantity(impl_->limits.unpacked_bytes)),
-                "archive_too_large");
+    return fail(
+        Code::kResourceExhausted,
+        concat("the archive unpacks to more than ", format_quantity(impl_->limits.unpacked_bytes)),
+        "archive_too_large");
   }
   impl_->unpacked += entry.size;
   impl_->left = entry.size;
@@ -249,8 +253,9 @@ Result<> ArchiveReader::finish() {
     }
   }
   if (impl_->digest.hex_digest() != impl_->source.sha256) {
-    return fail(Code::kDataLoss, concat("the content does not have the digest sha256:",
-                                        impl_->source.sha256, " it is named by"),
+    return fail(Code::kDataLoss,
+                concat("the content does not have the digest sha256:", impl_->source.sha256,
+                       " it is named by"),
                 "bad_digest");
   }
   return {};

@@ -120,8 +120,8 @@ Result<std::string> BuildContext::read_text(std::string_view path, std::size_t m
                 concat(to_valid_utf8(clean), " is not a file of at most ", max_bytes, " bytes"));
   }
   std::string text(item.entry.size, '\0');
-  const ssize_t got = ::pread(spool_.get(), text.data(), text.size(),
-                              static_cast<off_t>(item.offset));
+  const ssize_t got =
+      ::pread(spool_.get(), text.data(), text.size(), static_cast<off_t>(item.offset));
   if (got != static_cast<ssize_t>(text.size())) {
     return fail(Code::kInternal, "the build context cannot be read");
   }
@@ -207,10 +207,10 @@ std::unique_ptr<TreeSource> open_copy_tree(const BuildContext& context, const Co
 Result<std::unique_ptr<TreeSource>> open_archive_tree(const BuildContext& context,
                                                       const ContextEntry& archive,
                                                       ArchiveLimits limits) {
-  TRY(auto reader, ArchiveReader::open({.fd = context.spool_fd(),
-                                        .offset = archive.offset,
-                                        .length = archive.entry.size},
-                                       limits));
+  TRY(auto reader,
+      ArchiveReader::open(
+          {.fd = context.spool_fd(), .offset = archive.offset, .length = archive.entry.size},
+          limits));
   return std::make_unique<ArchiveTree>(std::move(reader));
 }
 

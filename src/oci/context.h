@@ -60,13 +60,13 @@ struct CopyPlan {
 
 struct CopyRequest {
   std::vector<std::string> sources;
-  std::string destination;      // absolute; a slash at its end says: a directory
+  std::string destination;                // absolute; a slash at its end says: a directory
   bool destination_is_directory = false;  // the image has a directory there
   std::vector<std::pair<std::string, std::string>> texts;  // heredocs: name, content
-  bool unpack_archives = false;  // ADD
+  bool unpack_archives = false;                            // ADD
 };
 struct CopyPlans {
-  std::vector<CopyPlan> plans;  // in order
+  std::vector<CopyPlan> plans;         // in order
   std::vector<ContextEntry> archives;  // to be unpacked into the destination
 };
 Result<CopyPlans> plan_copy(const BuildContext& context, const CopyRequest& request);

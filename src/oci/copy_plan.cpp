@@ -12,7 +12,9 @@
 namespace atl::oci {
 namespace {
 
-std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 std::unexpected<Error> refuse(std::string what) {
   return fail(Code::kInvalidArgument, std::move(what), "copy");
@@ -64,7 +66,8 @@ class Planner {
     for (const std::string& source : request_.sources) {
       if (source.starts_with("http://") || source.starts_with("https://") ||
           source.starts_with("git@")) {
-        return refuse(concat("\"", source, "\": a build has no network; fetch it before and COPY it"));
+        return refuse(
+            concat("\"", source, "\": a build has no network; fetch it before and COPY it"));
       }
       auto clean = clean_path(source);
       if (!clean) {
@@ -98,8 +101,7 @@ class Planner {
 
   void add_source(const std::string& source) {
     const auto found = context_.entries().find(source);
-    if (found != context_.entries().end() &&
-        found->second.entry.type != EntryType::kDirectory) {
+    if (found != context_.entries().end() && found->second.entry.type != EntryType::kDirectory) {
       if (request_.unpack_archives && is_archive(context_, found->second)) {
         plans_.archives.push_back(found->second);
         return;

@@ -335,8 +335,8 @@ class Parser {
       case Verb::kCopy:
       case Verb::kAdd:
         if (count < 2) {
-          return refuse(instruction.line,
-                        concat(instruction.keyword, " needs at least one source and a destination"));
+          return refuse(instruction.line, concat(instruction.keyword,
+                                                 " needs at least one source and a destination"));
         }
         return {};
       case Verb::kWorkdir:

@@ -87,8 +87,7 @@ class BadDockerfile : public ::testing::TestWithParam<BadFile> {};
 TEST_P(BadDockerfile, IsRefusedWithLineAndReason) {
   const auto file = parse_dockerfile(GetParam().text);
   ASSERT_FALSE(file);
-  EXPECT_NE(file.error().message.find(GetParam().said), std::string::npos)
-      << file.error().message;
+  EXPECT_NE(file.error().message.find(GetParam().said), std::string::npos) << file.error().message;
 }
 INSTANTIATE_TEST_SUITE_P(
     Table, BadDockerfile,
@@ -162,7 +161,8 @@ TEST(Patterns, Paths) {
 }
 
 TEST(Patterns, IgnoreFile) {
-  const auto rules = IgnoreRules::parse("# comment\nnode_modules\n*.log\n!keep.log\n/build/\n**/x\n");
+  const auto rules =
+      IgnoreRules::parse("# comment\nnode_modules\n*.log\n!keep.log\n/build/\n**/x\n");
   ASSERT_TRUE(rules);
   EXPECT_TRUE(rules->ignores("node_modules"));
   EXPECT_TRUE(rules->ignores("node_modules/a/b"));

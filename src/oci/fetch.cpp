@@ -19,9 +19,8 @@ constexpr const char* kPolicy = "/etc/containers/policy.json";
 constexpr std::size_t kMaxReferenceBytes = 512;
 
 bool is_reference_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         c == '.' || c == '_' || c == '-' || c == '/' || c == ':' || c == '@' || c == '[' ||
-         c == ']';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-' || c == '/' || c == ':' || c == '@' || c == '[' || c == ']';
 }
 
 // {"auths": {"registry": {"auth": base64}}}; without a login an empty one, so that skopeo does not
@@ -29,10 +28,8 @@ bool is_reference_character(char c) {
 std::string auth_file_text(const FetchRequest& request) {
   Json auths = Json::object();
   if (request.login) {
-    const std::string pair = concat(request.login->username, ":",
-                                    request.login->password.reveal());
-    auths.set(registry_of(request.reference),
-              Json::object({{"auth", base64_encode(pair)}}));
+    const std::string pair = concat(request.login->username, ":", request.login->password.reveal());
+    auths.set(registry_of(request.reference), Json::object({{"auth", base64_encode(pair)}}));
   }
   return Json::object({{"auths", std::move(auths)}}).dump();
 }
@@ -86,8 +83,8 @@ Result<std::string> check_reference(std::string_view reference) {
 std::string registry_of(std::string_view reference) {
   const auto slash = reference.find('/');
   const std::string_view first = reference.substr(0, slash);
-  const bool named = slash != reference.npos &&
-                     (first.find_first_of(".:[") != first.npos || first == "localhost");
+  const bool named =
+      slash != reference.npos && (first.find_first_of(".:[") != first.npos || first == "localhost");
   return std::string{named ? first : "docker.io"};
 }
 
@@ -101,21 +98,22 @@ bool is_loopback_registry(std::string_view registry) {
   }
   const auto parts = split(host, '.');
   return parts.size() == 4 && parts[0] == "127" && std::ranges::all_of(parts, [](auto part) {
-    const auto number = parse_u64(part);
-    return number && *number <= 255;
-  });
+           const auto number = parse_u64(part);
+           return number && *number <= 255;
+         });
 }
 
 Task<std::string> fetch_image(io::Reactor& reactor, FetchRequest request) {
   const std::string layout = request.directory + "/layout";
   const std::string auth_file = request.directory + "/auth.json";
   CO_TRY_DO(replace_file(auth_file, auth_file_text(request), {.mode = 0600}));
-  Tool tool{.argv = {"skopeo"},
-            .environment = {concat("HOME=", request.directory), concat("TMPDIR=", request.directory),
-                            concat("XDG_RUNTIME_DIR=", request.directory)},
-            .max_file_bytes = request.max_blob_bytes,
-            .on_line = std::move(request.on_line),
-            .missing_advice = kAdvice};
+  Tool tool{
+      .argv = {"skopeo"},
+      .environment = {concat("HOME=", request.directory), concat("TMPDIR=", request.directory),
+                      concat("XDG_RUNTIME_DIR=", request.directory)},
+      .max_file_bytes = request.max_blob_bytes,
+      .on_line = std::move(request.on_line),
+      .missing_advice = kAdvice};
   if (::access(kPolicy, R_OK) != 0) {
     tool.argv.emplace_back("--insecure-policy");  // there is no policy to keep to
   }

@@ -48,8 +48,8 @@ bool matches_component(std::string_view pattern, std::string_view text) {
     if (p < pattern.size()) {
       if (pattern[p] == '?') {
         next = p + 1;
-      } else if (const auto match = pattern[p] == '[' ? match_class(pattern, p, text[t])
-                                                      : ClassMatch{};
+      } else if (const auto match =
+                     pattern[p] == '[' ? match_class(pattern, p, text[t]) : ClassMatch{};
                  match.end != 0) {
         next = match.matched ? match.end : 0;
       } else if (pattern[p] == '\\' && p + 1 < pattern.size()) {
@@ -76,7 +76,9 @@ bool matches_component(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
-bool has_wildcard(std::string_view text) { return text.find_first_of("*?[") != text.npos; }
+bool has_wildcard(std::string_view text) {
+  return text.find_first_of("*?[") != text.npos;
+}
 
 // The same idea one level up, with ** as the star over components.
 bool matches_path(std::string_view pattern, std::string_view path) {

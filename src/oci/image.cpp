@@ -69,8 +69,8 @@ class Layout {
     TRY(const Json configuration, read_blob(text_of(*config, "digest")));
     const std::string architecture = text_of(configuration, "architecture");
     if (!architecture.empty() && architecture != machine_architecture()) {
-      return bad_image(concat("it is for ", architecture, ", this machine is ",
-                              machine_architecture()));
+      return bad_image(
+          concat("it is for ", architecture, ", this machine is ", machine_architecture()));
     }
     if (const Json* inner = configuration.find("config"); inner != nullptr) {
       image.config = read_config(*inner);
@@ -102,8 +102,8 @@ class Layout {
       return bad_image(concat("blob ", digest, " is missing or too large"));
     }
     if (hex(sha256(*text)) != sha256_digits(digest)) {
-      return fail(Code::kDataLoss, concat("the content does not have the digest ", digest,
-                                          " it is named by"),
+      return fail(Code::kDataLoss,
+                  concat("the content does not have the digest ", digest, " it is named by"),
                   "bad_digest");
     }
     return parse(*text);
@@ -218,7 +218,9 @@ std::string machine_architecture() {
   return std::string{machine};
 }
 
-Result<Image> open_image_layout(const std::string& directory) { return Layout{directory}.open(); }
+Result<Image> open_image_layout(const std::string& directory) {
+  return Layout{directory}.open();
+}
 
 Json to_json(const ImageConfig& config) {
   return Json::object({{"env", map_json(config.env)},

@@ -22,7 +22,7 @@ struct ImageConfig {
   std::string user;
   std::vector<std::string> command;
   std::vector<std::string> entrypoint;
-  std::vector<std::string> shell;  // empty: /bin/sh -c
+  std::vector<std::string> shell;          // empty: /bin/sh -c
   std::vector<std::string> exposed_ports;  // "80/tcp"
   std::map<std::string, std::string, std::less<>> labels;
   bool operator==(const ImageConfig&) const = default;

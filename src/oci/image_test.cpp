@@ -47,50 +47,73 @@ Result<Listing> merged(const std::vector<LayerBlob>& layers, ImageTreeLimits lim
 TEST(ImageTree, UpperEntriesReplaceLowerOnes) {
   const TestDirectory directory;
   const auto listing = merged({
-      make_layer(directory, {{"./", 'd'}, {"etc", 'd'}, {"etc/a", '-', "old"}, {"b", '-', "b"},
-                             {"dir", 'd'}, {"dir/x", '-', "x"}, {"u\xc3\xa4", '-', "umlaut"}}),
+      make_layer(directory, {{"./", 'd'},
+                             {"etc", 'd'},
+                             {"etc/a", '-', "old"},
+                             {"b", '-', "b"},
+                             {"dir", 'd'},
+                             {"dir/x", '-', "x"},
+                             {"u\xc3\xa4", '-', "umlaut"}}),
       make_layer(directory, {{"etc", 'd', "", 0700}, {"/etc/a", '-', "new"}, {"dir", '-', "file"}},
                  Packing::kZstd),
       make_layer(directory, {}, Packing::kPlain),
   });
   ASSERT_TRUE(listing) << listing.error().message;
-  EXPECT_EQ(*listing, (Listing{{"etc", "d "}, {"etc/a", "- new"}, {"b", "- b"}, {"dir", "- file"},
+  EXPECT_EQ(*listing, (Listing{{"etc", "d "},
+                               {"etc/a", "- new"},
+                               {"b", "- b"},
+                               {"dir", "- file"},
                                {"u\xc3\xa4", "- umlaut"}}));
 }
 
 TEST(ImageTree, WhiteoutsHideLowerLayersOnly) {
   const TestDirectory directory;
   const auto listing = merged({
-      make_layer(directory, {{"a", 'd'}, {"a/1", '-', "1"}, {"a/2", '-', "2"}, {"b", '-', "b"},
-                             {"c", 'd'}, {"c/old", '-', "o"}, {"c/sub", 'd'}, {"c/sub/x", '-', ""},
+      make_layer(directory, {{"a", 'd'},
+                             {"a/1", '-', "1"},
+                             {"a/2", '-', "2"},
+                             {"b", '-', "b"},
+                             {"c", 'd'},
+                             {"c/old", '-', "o"},
+                             {"c/sub", 'd'},
+                             {"c/sub/x", '-', ""},
                              {"ab", '-', "stays"}}),
       // The opaque marker stands behind what it must not hide.
-      make_layer(directory, {{"c", 'd'}, {"c/new", '-', "n"}, {"c/.wh..wh..opq"}, {".wh.b"},
-                             {"a/.wh.1"}, {"b", '-', "again"}}),
+      make_layer(directory, {{"c", 'd'},
+                             {"c/new", '-', "n"},
+                             {"c/.wh..wh..opq"},
+                             {".wh.b"},
+                             {"a/.wh.1"},
+                             {"b", '-', "again"}}),
       make_layer(directory, {{".wh.a"}}),
   });
   ASSERT_TRUE(listing) << listing.error().message;
-  EXPECT_EQ(*listing, (Listing{{"b", "- again"}, {"c", "d "}, {"c/new", "- n"}, {"ab", "- stays"}}));
+  EXPECT_EQ(*listing,
+            (Listing{{"b", "- again"}, {"c", "d "}, {"c/new", "- n"}, {"ab", "- stays"}}));
 }
 
 TEST(ImageTree, HardLinksSurviveTheLossOfTheirFirstName) {
   const TestDirectory directory;
   const auto listing = merged({
-      make_layer(directory, {{"one", '-', "data"}, {"two", 'h', "one"}, {"three", 'h', "two"},
-                             {"low", '-', "low"}}),
+      make_layer(
+          directory,
+          {{"one", '-', "data"}, {"two", 'h', "one"}, {"three", 'h', "two"}, {"low", '-', "low"}}),
       make_layer(directory, {{".wh.one"}, {"link", 'h', "low"}}),
   });
   ASSERT_TRUE(listing) << listing.error().message;
-  EXPECT_EQ(*listing, (Listing{{"two", "- data"}, {"three", "h two"}, {"low", "- low"},
-                               {"link", "h low"}}));
+  EXPECT_EQ(*listing,
+            (Listing{{"two", "- data"}, {"three", "h two"}, {"low", "- low"}, {"link", "h low"}}));
   EXPECT_FALSE(merged({make_layer(directory, {{"x", 'h', "nowhere"}})}));
 }
 
 TEST(ImageTree, PathsThroughSymlinksLeadWhereTheyPoint) {
   const TestDirectory directory;
   const auto listing = merged({
-      make_layer(directory, {{"usr", 'd'}, {"usr/bin", 'd'}, {"bin", 'l', "usr/bin"},
-                             {"up", 'l', "../../../usr"}, {"loop", 'l', "loop"}}),
+      make_layer(directory, {{"usr", 'd'},
+                             {"usr/bin", 'd'},
+                             {"bin", 'l', "usr/bin"},
+                             {"up", 'l', "../../../usr"},
+                             {"loop", 'l', "loop"}}),
       make_layer(directory, {{"bin/tool", '-', "t"}, {"up/x", '-', "x"}, {"loop/y", '-', "y"}}),
   });
   ASSERT_TRUE(listing) << listing.error().message;
@@ -101,9 +124,12 @@ TEST(ImageTree, PathsThroughSymlinksLeadWhereTheyPoint) {
 
 TEST(ImageTree, KernelDirectoriesAndDevicesAreDropped) {
   const TestDirectory directory;
-  const auto listing = merged({make_layer(
-      directory, {{"dev", 'd'}, {"dev/null", 'c'}, {"dev/x", '-', ""}, {"proc/1", '-', ""},
-                  {"device", '-', "d"}, {"node", 'c'}})});
+  const auto listing = merged({make_layer(directory, {{"dev", 'd'},
+                                                      {"dev/null", 'c'},
+                                                      {"dev/x", '-', ""},
+                                                      {"proc/1", '-', ""},
+                                                      {"device", '-', "d"},
+                                                      {"node", 'c'}})});
   ASSERT_TRUE(listing);
   EXPECT_EQ(*listing, (Listing{{"dev", "d "}, {"device", "- d"}}));
 }
@@ -162,26 +188,29 @@ class LayoutTest : public ::testing::Test {
     return "sha256:" + digits;
   }
   std::string add_manifest(const std::string& architecture) {
-    const std::string config = add_blob(Json::object(
-        {{"architecture", architecture},
-         {"config", *Json::parse(R"({"Env":["A=1","B=x=y"],"WorkingDir":"/w","User":"u",
+    const std::string config =
+        add_blob(Json::object({{"architecture", architecture},
+                               {"config",
+                                *Json::parse(R"({"Env":["A=1","B=x=y"],"WorkingDir":"/w","User":"u",
                                      "Cmd":["c"],"Entrypoint":["e"],
-                                     "ExposedPorts":{"80/tcp":{}},"Labels":{"l":"v"}})")}}).dump());
+                                     "ExposedPorts":{"80/tcp":{}},"Labels":{"l":"v"}})")}})
+                     .dump());
     const std::string layer = add_blob("layer");
     Json layers = Json::array();
     layers.push(Json::object({{"digest", layer}, {"mediaType", "x.tar+gzip"}}));
     return add_blob(Json::object({{"config", Json::object({{"digest", config}})},
-                                  {"layers", std::move(layers)}}).dump());
+                                  {"layers", std::move(layers)}})
+                        .dump());
   }
   void write_index(Json manifests) {
     ASSERT_TRUE(replace_file(directory_.at("index.json"),
                              Json::object({{"manifests", std::move(manifests)}}).dump(), {}));
   }
   static Json descriptor(const std::string& digest, const std::string& architecture) {
-    return Json::object({{"digest", digest},
-                         {"mediaType", "application/vnd.oci.image.manifest.v1+json"},
-                         {"platform", Json::object({{"os", "linux"},
-                                                    {"architecture", architecture}})}});
+    return Json::object(
+        {{"digest", digest},
+         {"mediaType", "application/vnd.oci.image.manifest.v1+json"},
+         {"platform", Json::object({{"os", "linux"}, {"architecture", architecture}})}});
   }
 
   TestDirectory directory_;
@@ -281,9 +310,15 @@ class ContextTest : public ::testing::Test {
 };
 
 TEST_F(ContextTest, CopySemantics) {
-  const auto context = open({{"a.txt", '-', "A"}, {"b.txt", '-', "B"}, {"src", 'd'},
-                             {"src/x", '-', "X"}, {"src/sub", 'd'}, {"src/sub/y", '-', "Y"},
-                             {"link", 'l', "a.txt"}, {"hard", 'h', "a.txt"}, {"s.log", '-', "L"},
+  const auto context = open({{"a.txt", '-', "A"},
+                             {"b.txt", '-', "B"},
+                             {"src", 'd'},
+                             {"src/x", '-', "X"},
+                             {"src/sub", 'd'},
+                             {"src/sub/y", '-', "Y"},
+                             {"link", 'l', "a.txt"},
+                             {"hard", 'h', "a.txt"},
+                             {"s.log", '-', "L"},
                              {".dockerignore", '-', "*.log\n"}});
   ASSERT_NE(context, nullptr);
   EXPECT_EQ(show(*context, {{"a.txt"}, "/d"}), "/: d=- A\n");
@@ -291,8 +326,7 @@ TEST_F(ContextTest, CopySemantics) {
   EXPECT_EQ(show(*context, {{"a.txt"}, "/d", true}), "/d: a.txt=- A\n");
   EXPECT_EQ(show(*context, {{"src"}, "/d"}), "/d: sub=d  sub/y=- Y x=- X\n");
   EXPECT_EQ(show(*context, {{"src/"}, "/d/"}), "/d: sub=d  sub/y=- Y x=- X\n");
-  EXPECT_EQ(show(*context, {{"?.txt", "link"}, "/d/"}),
-            "/d: a.txt=- A b.txt=- B link=l a.txt\n");
+  EXPECT_EQ(show(*context, {{"?.txt", "link"}, "/d/"}), "/d: a.txt=- A b.txt=- B link=l a.txt\n");
   EXPECT_EQ(show(*context, {{"hard"}, "/h"}), "/: h=- A\n");
   EXPECT_EQ(show(*context, {{}, "/d/", false, {{"EOF", "text"}}}), "/d: EOF=- text\n");
   EXPECT_NE(show(*context, {{"a.txt", "b.txt"}, "/d"}).find("must end with a slash"),
@@ -319,9 +353,8 @@ TEST_F(ContextTest, AddUnpacksArchives) {
   const auto bytes = read_file(directory_.at("inner"));
   ASSERT_TRUE(bytes);
   const auto context = open({{"t.tar.gz", '-', *bytes}, {"plain", '-', "no archive"}});
-  EXPECT_EQ(show(*context, {.sources = {"t.tar.gz", "plain"},
-                            .destination = "/d/",
-                            .unpack_archives = true}),
+  EXPECT_EQ(show(*context,
+                 {.sources = {"t.tar.gz", "plain"}, .destination = "/d/", .unpack_archives = true}),
             "/d: plain=- no archive\nunpack t.tar.gz\n");
   const auto tree = open_archive_tree(*context, context->entries().at("t.tar.gz"), {});
   ASSERT_TRUE(tree);

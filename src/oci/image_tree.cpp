@@ -20,7 +20,9 @@ std::string_view parent_of(std::string_view path) {
   return slash == path.npos ? std::string_view{} : path.substr(0, slash);
 }
 
-std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 std::string join(std::string_view parent, std::string_view name) {
   return parent.empty() ? std::string{name} : concat(parent, "/", name);
@@ -325,8 +327,9 @@ class ImageTree final : public TreeSource {
 
   Result<> open_layer() {
     TRY(fd_, open_blob(layers_[layer_]));
-    TRY(reader_, ArchiveReader::open({.fd = fd_.get()}, {.entries = limits_.entries,
-                                                         .unpacked_bytes = limits_.unpacked_bytes}));
+    TRY(reader_,
+        ArchiveReader::open({.fd = fd_.get()}, {.entries = limits_.entries,
+                                                .unpacked_bytes = limits_.unpacked_bytes}));
     current_.reset();
     index_ = kBeforeFirst;
     action_ = 0;

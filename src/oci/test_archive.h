@@ -1,4 +1,5 @@
-// What the tests of this room share: a temporary directory, tars and image layouts made on the spot.
+// What the tests of this room share: a temporary directory, tars and image layouts made on the
+// spot.
 #pragma once
 
 #include <archive.h>

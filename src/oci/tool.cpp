@@ -96,8 +96,8 @@ Result<Child> Child::start(const Tool& tool) {
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETPGROUP);
+  ::posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   const int error_number =
       ::posix_spawnp(&child.pid_, tool.argv[0].c_str(), &actions, &attributes,
                      pointers_to(tool.argv).data(), pointers_to(environment).data());
@@ -124,7 +124,9 @@ Result<Child> Child::start(const Tool& tool) {
   return child;
 }
 
-Task<> wait_readable(io::FdWatch& watch) { co_return co_await watch.readable(); }
+Task<> wait_readable(io::FdWatch& watch) {
+  co_return co_await watch.readable();
+}
 
 }  // namespace
 
@@ -171,9 +173,9 @@ Task<> run_tool(io::Reactor& reactor, Tool tool) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     co_return ok();
   }
-  std::string message =
-      WIFSIGNALED(status) ? concat(tool.argv[0], " was ended by signal ", WTERMSIG(status))
-                          : concat(tool.argv[0], " failed");
+  std::string message = WIFSIGNALED(status)
+                            ? concat(tool.argv[0], " was ended by signal ", WTERMSIG(status))
+                            : concat(tool.argv[0], " failed");
   for (std::size_t i = 0; i < tail.size(); ++i) {
     message += i == 0 ? ": " : " | ";
     append_printable(message, tail[i]);

@@ -6,11 +6,15 @@
 namespace atl::oci {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-bool is_name(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
+bool is_name(char c) {
+  return is_name_start(c) || (c >= '0' && c <= '9');
+}
 
 class Expander {
  public:
@@ -160,8 +164,8 @@ class Expander {
         out += *value;
         return {};
       default:
-        return fail(Code::kInvalidArgument, concat("${", inner, "} is not a known form; use ",
-                                                   ":-, :+ or :?"));
+        return fail(Code::kInvalidArgument,
+                    concat("${", inner, "} is not a known form; use ", ":-, :+ or :?"));
     }
   }
 

@@ -2,7 +2,8 @@
 //
 // Words are split on blanks that are neither quoted nor escaped, and keep their quotes; expanding a
 // word removes the quotes and replaces variables. Single quotes keep everything as it is. Known
-// forms: $X, ${X}, ${X:-d} ${X-d} (default), ${X:+v} ${X+v} (value if set), ${X:?e} ${X?e} (refuse).
+// forms: $X, ${X}, ${X:-d} ${X-d} (default), ${X:+v} ${X+v} (value if set), ${X:?e} ${X?e}
+// (refuse).
 #pragma once
 
 #include <functional>

@@ -132,7 +132,7 @@ Result<CreateBody> parse_create(const Json& body) {
                 "\"stdin_open\" does not go with \"wait_until_done\": nobody could write to it");
   }
   if (cwd && !cwd->empty()) {
-    request.cwd = cwd->starts_with('/') ? *cwd : concat(control::kDefaultDirectory, "/", *cwd);
+    request.cwd = *cwd;
   }
   if (user && !user->empty()) {
     request.user = *user;

@@ -21,8 +21,9 @@ using control::SandboxRef;
 constexpr std::size_t kUploadPieceBytes = 128 * 1024;
 constexpr std::size_t kListPieceBytes = 32 * 1024;
 
-std::string absolute_path(std::string_view path) {
-  return path.starts_with('/') ? std::string{path} : concat(control::kDefaultDirectory, "/", path);
+std::string absolute_path(std::string_view path, const control::TemplateDefaults& defaults) {
+  return path.starts_with('/') ? std::string{path}
+                               : concat(defaults.cwd == "/" ? "" : defaults.cwd, "/", path);
 }
 
 struct Target {
@@ -31,15 +32,15 @@ struct Target {
   std::string user;
 };
 
-Result<Target> parse_target(std::string_view query) {
+Result<Target> parse_target(std::string_view query, const control::TemplateDefaults& defaults) {
   auto path = http::query_value(query, "path");
   if (!path || path->empty()) {
     return fail(Code::kInvalidArgument, "query parameter \"path\" is required");
   }
   auto user = http::query_value(query, "user");
-  std::string absolute = absolute_path(*path);
+  std::string absolute = absolute_path(*path, defaults);
   return Target{*std::move(path), std::move(absolute),
-                user && !user->empty() ? *std::move(user) : control::kDefaultUser};
+                user && !user->empty() ? *std::move(user) : defaults.user};
 }
 
 bool mentions_json(const http::Headers& headers) {
@@ -237,7 +238,7 @@ void FileRoutes::add_to(RouteTable& table) {
 }
 
 Task<> FileRoutes::read(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_target(exchange.request().query));
+  CO_TRY(auto target, parse_target(exchange.request().query, contexts_.defaults(sandbox)));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
   const auto& headers = exchange.request().headers;
   const bool as_json = mentions_json(headers);
@@ -254,7 +255,7 @@ Task<> FileRoutes::read(NativeExchange& exchange, SandboxRef sandbox) {
 
 Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
   const std::string& query = exchange.request().query;
-  CO_TRY(auto target, parse_target(query));
+  CO_TRY(auto target, parse_target(query, contexts_.defaults(sandbox)));
   CO_TRY(const bool directory, query_boolean(query, "mkdir"));
   CO_TRY(const bool recursive, query_boolean(query, "recursive"));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
@@ -280,7 +281,7 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
 }
 
 Task<> FileRoutes::remove(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_target(exchange.request().query));
+  CO_TRY(auto target, parse_target(exchange.request().query, contexts_.defaults(sandbox)));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
   CO_TRY_DO(
       co_await client.remove({.path = std::move(target.path), .user = std::move(target.user)}));
@@ -288,7 +289,7 @@ Task<> FileRoutes::remove(NativeExchange& exchange, SandboxRef sandbox) {
 }
 
 Task<> FileRoutes::stat(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_target(exchange.request().query));
+  CO_TRY(auto target, parse_target(exchange.request().query, contexts_.defaults(sandbox)));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
   CO_TRY(auto info,
          co_await client.stat({.path = std::move(target.path), .user = std::move(target.user)}));
@@ -297,7 +298,7 @@ Task<> FileRoutes::stat(NativeExchange& exchange, SandboxRef sandbox) {
 }
 
 Task<> FileRoutes::list(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_target(exchange.request().query));
+  CO_TRY(auto target, parse_target(exchange.request().query, contexts_.defaults(sandbox)));
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
   CO_TRY(const auto reader, co_await client.read_directory(
                                 {.path = std::move(target.path), .user = std::move(target.user)}));
@@ -310,10 +311,11 @@ Task<> FileRoutes::move(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto source, fields.required_string("source"));
   CO_TRY(const auto destination, fields.required_string("destination"));
   CO_TRY(const auto user, fields.string("user"));
+  const control::TemplateDefaults defaults = contexts_.defaults(sandbox);
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.move({.source = absolute_path(source),
-                                  .destination = absolute_path(destination),
-                                  .user = user.value_or(control::kDefaultUser)}));
+  CO_TRY_DO(co_await client.move({.source = absolute_path(source, defaults),
+                                  .destination = absolute_path(destination, defaults),
+                                  .user = user.value_or(defaults.user)}));
   co_return co_await respond_flag(exchange, 200, "moved");
 }
 
@@ -324,9 +326,11 @@ Task<> FileRoutes::change_mode(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto text, fields.required_string("mode"));
   CO_TRY(const auto user, fields.string("user"));
   CO_TRY(const auto mode, parse_mode(text));
+  const control::TemplateDefaults defaults = contexts_.defaults(sandbox);
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.change_mode(
-      {.path = absolute_path(path), .user = user.value_or(control::kDefaultUser), .mode = mode}));
+  CO_TRY_DO(co_await client.change_mode({.path = absolute_path(path, defaults),
+                                         .user = user.value_or(defaults.user),
+                                         .mode = mode}));
   co_return co_await respond_flag(exchange, 200, "changed");
 }
 

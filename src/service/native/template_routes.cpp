@@ -144,8 +144,8 @@ Result<Template> TemplateRoutes::visible(const NativeExchange& exchange,
 }
 
 Json TemplateRoutes::template_json(const Template& value) const {
-  Json creation = Json::object({{"state", store::template_state_name(value.state)},
-                                {"stage", "reconciling"}});
+  Json creation =
+      Json::object({{"state", store::template_state_name(value.state)}, {"stage", "reconciling"}});
   if (!value.failure.empty()) {
     creation.set("message", value.failure);
   }
@@ -177,8 +177,8 @@ Task<> TemplateRoutes::list(NativeExchange& exchange) {
       ++count;
     }
   }
-  co_return co_await exchange.respond(data_response(
-      200, Json::object({{"templates", std::move(templates)}, {"count", count}})));
+  co_return co_await exchange.respond(
+      data_response(200, Json::object({{"templates", std::move(templates)}, {"count", count}})));
 }
 
 Task<> TemplateRoutes::get(NativeExchange& exchange, std::string id) {
@@ -188,8 +188,8 @@ Task<> TemplateRoutes::get(NativeExchange& exchange, std::string id) {
 
 Task<> TemplateRoutes::create(NativeExchange& exchange) {
   CO_TRY(const Json body, co_await read_json(exchange.body()));
-  CO_TRY(const auto fields, Fields::of(body, "", {"template_id", "spec", "registry_auth",
-                                                  "insecure_registry"}));
+  CO_TRY(const auto fields,
+         Fields::of(body, "", {"template_id", "spec", "registry_auth", "insecure_registry"}));
   CO_TRY(const std::string name, fields.required_string("template_id"));
   CO_TRY(auto options, parse_pull(fields));
   const Json* spec = body.find("spec");
@@ -238,8 +238,7 @@ Task<> TemplateRoutes::build(NativeExchange& exchange, std::string id) {
 
 Task<> TemplateRoutes::import(NativeExchange& exchange, std::string id) {
   CO_TRY(std::string upload, co_await receive_upload(exchange));
-  CO_TRY(auto log,
-         co_await jobs_->import({exchange.principal().team_id, id}, std::move(upload)));
+  CO_TRY(auto log, co_await jobs_->import({exchange.principal().team_id, id}, std::move(upload)));
   co_return co_await follow(exchange, std::move(id), std::move(log), true);
 }
 
@@ -270,10 +269,10 @@ Task<std::string> TemplateRoutes::receive_upload(NativeExchange& exchange) {
     }
     total += filled;
     if (received && total > control::kMaxUploadBytes) {
-      received = fail(Code::kResourceExhausted,
-                      concat("the upload is larger than ",
-                             format_quantity(control::kMaxUploadBytes)),
-                      "request_too_large");
+      received =
+          fail(Code::kResourceExhausted,
+               concat("the upload is larger than ", format_quantity(control::kMaxUploadBytes)),
+               "request_too_large");
     }
     if (received && filled > 0) {
       received = co_await jobs_->append_upload(file.get(), {buffer.data(), filled});

@@ -1,0 +1,111 @@
+// Specs, the registry of templates, and the log of a build.
+#include "control/templates.h"
+
+#include <gtest/gtest.h>
+
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/build_log.h"
+#include "control/template_spec.h"
+
+namespace atl::control {
+namespace {
+
+Result<TemplateSpec> spec_of(std::string_view text) {
+  TRY(const Json json, Json::parse(text));
+  return parse_template_spec(json);
+}
+
+TEST(TemplateSpec, WhatItSays) {
+  const auto spec = spec_of(R"({"description":"d","tags":["a"],"pool":{"minIdle":1,"maxIdle":2},
+      "envVars":{"A":"1","B":"2"},
+      "mainContainer":{"image":"x:1","env":[{"name":"A","value":"0"},{"name":"C","value":"3"}],
+                       "resources":{"memory":"1Gi","ephemeralStorage":"5Gi"}}})");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->image, "x:1");
+  EXPECT_EQ(spec->env, (store::StringMap{{"A", "1"}, {"B", "2"}, {"C", "3"}}));
+  EXPECT_EQ(spec->resources.memory, "1Gi");
+  EXPECT_EQ(spec->resources.disk, "5Gi");
+}
+
+TEST(TemplateSpec, WhatIsRefused) {
+  for (const char* text :
+       {R"([])", R"({"nonsense":1})", R"({"network":{}})", R"({"volumeMounts":[]})",
+        R"({"pod":{}})", R"({"pool":{"minIdle":2,"maxIdle":1}})", R"({"pool":{"minIdle":-1}})",
+        R"({"mainContainer":{"securityContext":{}}})", R"({"mainContainer":{"image":1}})",
+        R"({"mainContainer":{"env":[{"name":"A","value":"1","x":1}]}})", R"({"envVars":{"A":1}})",
+        R"({"envVars":{"A=B":"1"}})", R"({"mainContainer":{"resources":{"gpu":"1"}}})"}) {
+    const auto spec = spec_of(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_EQ(spec.error().code, Code::kInvalidArgument) << text;
+  }
+}
+
+TEST(TemplateSpec, TheSpecIsAboveTheImage) {
+  Template value{.name = "t", .builtin = false};
+  value.config = R"({"env":{"A":"image","B":"image"},"user":"","workingDir":"/srv"})";
+  value.spec = R"({"envVars":{"A":"spec"},"mainContainer":{"resources":{"memory":"1Gi"}}})";
+  const auto defaults = template_defaults(value);
+  EXPECT_EQ(defaults.env, (store::StringMap{{"A", "spec"}, {"B", "image"}}));
+  EXPECT_EQ(defaults.user, "root");
+  EXPECT_EQ(defaults.cwd, "/srv");
+  EXPECT_EQ(defaults.resources.memory, "1Gi");
+}
+
+TEST(TemplateNames, Grammar) {
+  for (const char* good : {"a", "0", "my-app_1.2"}) {
+    EXPECT_TRUE(check_template_name(good)) << good;
+  }
+  for (const char* bad : {"", "-a", ".a", "A", "a/b", "a b", "..", "\xff"}) {
+    EXPECT_FALSE(check_template_name(bad)) << bad;
+  }
+  EXPECT_FALSE(check_template_name(std::string(64, 'a')));
+}
+
+class BuildLogTest : public ::testing::Test {
+ protected:
+  // What next() gives within this turn; nullopt: it waits.
+  std::optional<std::string> next(BuildLog& log, std::uint64_t& from) {
+    std::optional<std::string> got;
+    Scope scope{loop_};
+    scope.spawn("next", read(log, from, got));
+    loop_.run_ready();
+    scope.cancel();
+    loop_.run_ready();
+    return got;
+  }
+  static Task<> read(BuildLog& log, std::uint64_t& from, std::optional<std::string>& got) {
+    CO_TRY(got, co_await log.next(from));
+    co_return ok();
+  }
+  ManualLoop loop_;
+};
+
+TEST_F(BuildLogTest, EveryReaderGetsAllOfIt) {
+  BuildLog log;
+  std::uint64_t first = 0;
+  EXPECT_EQ(next(log, first), std::nullopt);
+  log.note("one");
+  EXPECT_EQ(next(log, first), "{\"type\":\"note\",\"text\":\"one\"}\n");
+  EXPECT_EQ(next(log, first), std::nullopt);
+  log.end({}, Json::object({{"type", "done"}}));
+  EXPECT_EQ(next(log, first), "{\"type\":\"done\"}\n");
+  EXPECT_EQ(next(log, first), "");
+  std::uint64_t late = 0;
+  EXPECT_EQ(next(log, late), "{\"type\":\"note\",\"text\":\"one\"}\n{\"type\":\"done\"}\n");
+}
+
+TEST_F(BuildLogTest, OldRecordsGoAndAreCounted) {
+  BuildLog log;
+  for (int i = 0; i < 200; ++i) {
+    log.note(std::string(100'000, 'x'));
+  }
+  std::uint64_t from = 0;
+  const auto piece = next(log, from);
+  ASSERT_TRUE(piece);
+  EXPECT_TRUE(piece->starts_with("{\"type\":\"missed\",\"records\":1")) << piece->substr(0, 60);
+  EXPECT_GT(from, 100U);
+}
+
+}  // namespace
+}  // namespace atl::control
