@@ -169,20 +169,6 @@ ListAnswer Sandboxes::list(const ListRequest& request) const {
   return answer;
 }
 
-std::size_t Sandboxes::count_of_template(std::string_view name) const {
-  return static_cast<std::size_t>(
-      std::count_if(entries_.begin(), entries_.end(),
-                    [&](const auto& item) { return item.second->row.template_name == name; }));
-}
-
-std::set<std::string> Sandboxes::used_layers() const {
-  std::set<std::string> layers;
-  for (const auto& [id, entry] : entries_) {
-    layers.insert(entry->row.layers.begin(), entry->row.layers.end());
-  }
-  return layers;
-}
-
 Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   CO_TRY(auto entry, find(team_id, id));
   if (entry->busy && (entry->restarting || entry->row.status == SandboxStatus::kStarting)) {

@@ -31,16 +31,6 @@ struct Sandboxes::Report {
   std::size_t orphans = 0;
 };
 
-Task<> Sandboxes::refresh_templates() {
-  CO_TRY(auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
-  if (hello.pool_total_bytes != 0) {
-    ResourcePolicy& policy = options_.resources;
-    policy.max_disk_bytes = std::clamp(hello.pool_total_bytes >> 20 << 20, policy.min_disk_bytes,
-                                       policy.max_disk_bytes);
-  }
-  co_return co_await templates_.refresh(store_, std::move(hello.templates), clock_.now());
-}
-
 Task<> Sandboxes::reconcile() {
   CO_TRY_DO(co_await refresh_templates());
   // Every entry is held before the cells are listed, so no operation runs between the two.

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "oci/limits.h"
+#include "oci/logical_lines.h"
 #include "oci/words.h"
 
 namespace atl::oci {
@@ -33,92 +34,9 @@ constexpr std::array<KnownVerb, 16> kVerbs{{{"RUN", Verb::kRun},
                                             {"STOPSIGNAL", Verb::kIgnored},
                                             {"MAINTAINER", Verb::kIgnored}}};
 
-std::string_view trim_left(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-    text.remove_prefix(1);
-  }
-  return text;
-}
-
 std::unexpected<Error> refuse(int line, std::string what) {
   return fail(at_line(line, Error{Code::kInvalidArgument, std::move(what), "dockerfile"}));
 }
-
-// The lines of the file, joined where one continues on the next.
-class Lines {
- public:
-  explicit Lines(std::string_view text) {
-    for (std::string_view line : split(text, '\n')) {
-      if (line.ends_with('\r')) {
-        line.remove_suffix(1);
-      }
-      lines_.push_back(line);
-    }
-    read_directives();
-  }
-
-  char escape() const { return escape_; }
-  int line_number() const { return static_cast<int>(at_); }  // of the line read last
-
-  // The next logical line, without comments; nullopt at the end.
-  std::optional<std::string> next(int& first_line) {
-    std::string joined;
-    bool begun = false;
-    while (at_ < lines_.size()) {
-      const std::string_view line = lines_[at_++];
-      const std::string_view content = trim_left(line);
-      if (content.starts_with('#') || trim(content).empty()) {
-        continue;  // also between continuation lines
-      }
-      if (!begun) {
-        first_line = static_cast<int>(at_);
-        begun = true;
-      }
-      std::string_view body = line;
-      while (!body.empty() && (body.back() == ' ' || body.back() == '\t')) {
-        body.remove_suffix(1);
-      }
-      if (!body.ends_with(escape_)) {
-        joined += line;
-        return joined;
-      }
-      body.remove_suffix(1);
-      joined += body;
-    }
-    return begun ? std::optional{joined} : std::nullopt;
-  }
-
-  // A line of a heredoc, as it is.
-  std::optional<std::string_view> next_raw() {
-    return at_ < lines_.size() ? std::optional{lines_[at_++]} : std::nullopt;
-  }
-
- private:
-  void read_directives() {
-    for (const std::string_view line : lines_) {
-      std::string_view text = trim(line);
-      if (!text.starts_with('#')) {
-        return;
-      }
-      text = trim(text.substr(1));
-      const auto equals = text.find('=');
-      if (equals == text.npos) {
-        return;  // the first comment ends the directives
-      }
-      const std::string name = to_lower(trim(text.substr(0, equals)));
-      const std::string_view value = trim(text.substr(equals + 1));
-      if (name == "escape" && (value == "`" || value == "\\")) {
-        escape_ = value.front();
-      } else if (name != "syntax" && name != "check") {
-        return;
-      }
-    }
-  }
-
-  std::vector<std::string_view> lines_;
-  std::size_t at_ = 0;
-  char escape_ = '\\';
-};
 
 // ["a", "b"]: nullopt when the text is not a JSON list of strings.
 std::optional<std::vector<std::string>> parse_exec_form(std::string_view text) {
@@ -386,7 +304,7 @@ class Parser {
     return {};
   }
 
-  Lines lines_;
+  LogicalLines lines_;
   Dockerfile file_;
 };
 

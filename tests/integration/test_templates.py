@@ -194,6 +194,15 @@ def test_a_sandbox_of_an_imported_archive(create, tiny):
     assert sandbox.out(["stat", "-c", "%a", "/tmp"]) == "1777\n"
 
 
+def test_files_in_a_sandbox_of_an_image(create, tiny):
+    sandbox = create(template=tiny)
+    sandbox.write("note", "relative to the image's directory, as the image's user")
+    assert sandbox.out(["stat", "-c", "%u %n", "/srv/note"]) == "1234 /srv/note\n"
+    assert sandbox.read("/srv/owned") == b"mine"
+    answer = sandbox.client.call("POST", sandbox.file_path("/etc/new"), b"x")
+    assert answer.status == 403
+
+
 def test_a_docker_archive_is_understood(templates, create, layout, tmp_path):
     archive = tmp_path / "docker.tar"
     subprocess.run(["skopeo", "--insecure-policy", "copy", f"oci:{layout}:latest",
