@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/signals.h"
 #include "base/strings.h"
 #include "guest/identity.h"
 #include "guest/program.h"
@@ -217,17 +218,6 @@ Error become_program(const SpawnRequest& request, const rlimit& file_limit) {
 }
 
 }  // namespace
-
-void reset_signals() {
-  struct sigaction action{};
-  action.sa_handler = SIG_DFL;
-  for (int number = 1; number <= 64; ++number) {
-    ::sigaction(number, &action, nullptr);  // fails for SIGKILL, SIGSTOP and glibc's own two
-  }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
 
 void close_from(int first) {
   if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) {

@@ -37,8 +37,6 @@ struct StartReport {
 };
 Result<StartReport> parse_status(std::string_view status);
 
-// In a fresh child: default signal dispositions and an empty mask.
-void reset_signals();
 // In a fresh child: closes every descriptor from `first` on.
 void close_from(int first);
 // In a fresh child: makes it a better victim than the agent when memory runs out.

@@ -24,6 +24,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/signals.h"
 #include "runtime/namespaces/capability_set.h"
 #include "runtime/namespaces/cell_root.h"
 #include "runtime/namespaces/cell_step.h"
@@ -222,14 +223,7 @@ int start_guest(CellState& state) {
     return errno;
   }
   // The guest starts as a fresh program would: what the node ignores or blocks is not its business.
-  struct sigaction fresh{};
-  fresh.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) {
-    ::sigaction(signal, &fresh, nullptr);  // EINVAL for those that cannot be changed
-  }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  reset_signals();
   char name[] = "atoll-guest";
   char* const arguments[] = {name, nullptr};
   char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
