@@ -63,9 +63,15 @@ std::string_view ByteReader::take(std::size_t size) {
   return bytes;
 }
 
-std::uint8_t ByteReader::u8() { return load<std::uint8_t>(take(1)); }
-std::uint32_t ByteReader::u32() { return load<std::uint32_t>(take(4)); }
-std::uint64_t ByteReader::u64() { return load<std::uint64_t>(take(8)); }
+std::uint8_t ByteReader::u8() {
+  return load<std::uint8_t>(take(1));
+}
+std::uint32_t ByteReader::u32() {
+  return load<std::uint32_t>(take(4));
+}
+std::uint64_t ByteReader::u64() {
+  return load<std::uint64_t>(take(8));
+}
 
 bool ByteReader::boolean() {
   const auto value = u8();
@@ -76,7 +82,9 @@ bool ByteReader::boolean() {
   return ok_ && value == 1;
 }
 
-std::string_view ByteReader::view() { return take(u32()); }
+std::string_view ByteReader::view() {
+  return take(u32());
+}
 
 std::uint32_t ByteReader::count(std::uint32_t min_element_bytes) {
   const auto value = u32();

@@ -41,8 +41,8 @@ class ByteReader {
   std::uint32_t u32();
   std::uint64_t u64();
   std::int64_t i64() { return static_cast<std::int64_t>(u64()); }
-  bool boolean();                 // fails on anything but 0 and 1
-  std::string_view view();        // a string that borrows from the input
+  bool boolean();           // fails on anything but 0 and 1
+  std::string_view view();  // a string that borrows from the input
   std::string string() { return std::string{view()}; }
   std::vector<std::string> strings();
   // A list count; fails when the remaining input cannot hold `count` elements of at least

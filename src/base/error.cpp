@@ -43,9 +43,15 @@ const CodeRow& row(Code code) {
 
 }  // namespace
 
-std::string_view code_name(Code code) { return row(code).name; }
-int code_http_status(Code code) { return row(code).http_status; }
-int code_exit_status(Code code) { return row(code).exit_status; }
+std::string_view code_name(Code code) {
+  return row(code).name;
+}
+int code_http_status(Code code) {
+  return row(code).http_status;
+}
+int code_exit_status(Code code) {
+  return row(code).exit_status;
+}
 
 Code code_from_number(unsigned number) {
   return number >= 1 && number < kCodes.size() ? static_cast<Code>(number) : Code::kUnknown;
@@ -112,7 +118,9 @@ Error errno_error(std::string_view what, int error_number) {
   return Error{code_from_errno(error_number), std::move(message), name != nullptr ? name : ""};
 }
 
-Error errno_error(std::string_view what) { return errno_error(what, errno); }
+Error errno_error(std::string_view what) {
+  return errno_error(what, errno);
+}
 
 void check_failed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "atoll: broken invariant: %s (%s:%d)\n", condition, file, line);

@@ -61,7 +61,9 @@ using Result = std::expected<T, Error>;
 inline std::unexpected<Error> fail(Code code, std::string message, std::string reason = {}) {
   return std::unexpected(Error{code, std::move(message), std::move(reason)});
 }
-inline std::unexpected<Error> fail(Error error) { return std::unexpected(std::move(error)); }
+inline std::unexpected<Error> fail(Error error) {
+  return std::unexpected(std::move(error));
+}
 
 // "what: No such file or directory", with the code that belongs to the errno.
 Error errno_error(std::string_view what, int error_number);
@@ -84,21 +86,22 @@ inline std::unexpected<Error> fail_errno(std::string_view what) {
     returning ::atl::fail(std::move(tmp).error()); \
   decl = *std::move(tmp)
 
-#define ATOLL_TRY_DO_IMPL(returning, tmp, expr) \
-  do {                                          \
-    auto tmp = (expr);                          \
-    if (!tmp) [[unlikely]]                      \
+#define ATOLL_TRY_DO_IMPL(returning, tmp, expr)      \
+  do {                                               \
+    auto tmp = (expr);                               \
+    if (!tmp) [[unlikely]]                           \
       returning ::atl::fail(std::move(tmp).error()); \
   } while (false)
 
 // TRY(auto x, f());  TRY_DO(g());  and the same inside coroutines with CO_.
 #define TRY(decl, expr) ATOLL_TRY_IMPL(return, ATOLL_CONCAT(try_result_, __LINE__), decl, expr)
-#define CO_TRY(decl, expr) ATOLL_TRY_IMPL(co_return, ATOLL_CONCAT(try_result_, __LINE__), decl, expr)
+#define CO_TRY(decl, expr) \
+  ATOLL_TRY_IMPL(co_return, ATOLL_CONCAT(try_result_, __LINE__), decl, expr)
 #define TRY_DO(expr) ATOLL_TRY_DO_IMPL(return, ATOLL_CONCAT(try_result_, __LINE__), expr)
 #define CO_TRY_DO(expr) ATOLL_TRY_DO_IMPL(co_return, ATOLL_CONCAT(try_result_, __LINE__), expr)
 
-#define CHECK(condition)                                         \
-  do {                                                           \
-    if (!(condition)) [[unlikely]]                               \
-      ::atl::check_failed(#condition, __FILE__, __LINE__);     \
+#define CHECK(condition)                                   \
+  do {                                                     \
+    if (!(condition)) [[unlikely]]                         \
+      ::atl::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -72,8 +72,7 @@ Result<> write_existing_at(int dir_fd, const std::string& path, std::string_view
   if (!fd) {
     return fail_errno("opening " + path);
   }
-  if (::write(fd.get(), content.data(), content.size()) !=
-      static_cast<ssize_t>(content.size())) {
+  if (::write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size())) {
     return fail_errno("writing " + path);
   }
   return {};

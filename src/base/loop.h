@@ -37,7 +37,7 @@ class ManualLoop final : public Loop {
   TimerId start_timer(Instant when, Callback callback) override;
   void cancel_timer(TimerId id) override;
 
-  void run_ready();                // runs posted callbacks until none is left
+  void run_ready();                 // runs posted callbacks until none is left
   void advance(Duration duration);  // moves the clock, firing timers in order
   std::size_t timer_count() const { return timers_.size(); }
 

@@ -43,8 +43,8 @@ Metrics::Series& Metrics::series(std::string_view name, std::string_view help,
     }
   }
   if (family == nullptr) {
-    families_.push_back(std::make_unique<Family>(
-        Family{std::string{name}, std::string{help}, type, {}}));
+    families_.push_back(
+        std::make_unique<Family>(Family{std::string{name}, std::string{help}, type, {}}));
     family = families_.back().get();
   }
   CHECK(family->type == type);
@@ -56,9 +56,15 @@ Metrics::Series& Metrics::series(std::string_view name, std::string_view help,
   auto created = std::make_unique<Series>();
   created->labels = labels;
   switch (type) {
-    case Type::kCounter: created->counter = std::make_unique<Counter>(); break;
-    case Type::kGauge: created->gauge = std::make_unique<Gauge>(); break;
-    case Type::kHistogram: created->histogram = std::make_unique<Histogram>(); break;
+    case Type::kCounter:
+      created->counter = std::make_unique<Counter>();
+      break;
+    case Type::kGauge:
+      created->gauge = std::make_unique<Gauge>();
+      break;
+    case Type::kHistogram:
+      created->histogram = std::make_unique<Histogram>();
+      break;
   }
   family->series.push_back(std::move(created));
   return *family->series.back();
@@ -88,19 +94,19 @@ std::string Metrics::render() const {
                   "\n");
     for (const auto& series : family->series) {
       if (series->counter) {
-        out += concat(with_labels(family->name, series->labels), " ", series->counter->value(), "\n");
+        out +=
+            concat(with_labels(family->name, series->labels), " ", series->counter->value(), "\n");
       } else if (series->gauge) {
         out += concat(with_labels(family->name, series->labels), " ", series->gauge->value(), "\n");
       } else {
         std::uint64_t total = 0;
         for (std::size_t i = 0; i < series->histogram->buckets_.size(); ++i) {
           total += series->histogram->buckets_[i].load(std::memory_order_relaxed);
-          const std::string bound = i < Histogram::kBoundsSeconds.size()
-                                        ? number(Histogram::kBoundsSeconds[i])
-                                        : "+Inf";
-          out += concat(with_labels(family->name + "_bucket", series->labels,
-                                    concat("le=\"", bound, "\"")),
-                        " ", total, "\n");
+          const std::string bound =
+              i < Histogram::kBoundsSeconds.size() ? number(Histogram::kBoundsSeconds[i]) : "+Inf";
+          out += concat(
+              with_labels(family->name + "_bucket", series->labels, concat("le=\"", bound, "\"")),
+              " ", total, "\n");
         }
         const auto sum = static_cast<double>(series->histogram->sum_nanoseconds_.load()) / 1e9;
         out += concat(with_labels(family->name + "_sum", series->labels), " ", number(sum), "\n",

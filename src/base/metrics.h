@@ -38,9 +38,8 @@ class Gauge {
 // Seconds, in buckets shared by all histograms (100 µs to 100 s).
 class Histogram {
  public:
-  static constexpr std::array<double, 13> kBoundsSeconds{0.0001, 0.0003, 0.001, 0.002, 0.005,
-                                                         0.01,   0.03,   0.1,   0.3,   1,
-                                                         3,      10,     100};
+  static constexpr std::array<double, 13> kBoundsSeconds{
+      0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 100};
   void observe_seconds(double seconds);
 
  private:

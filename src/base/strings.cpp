@@ -12,7 +12,9 @@ constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+}
 
 // Length of the valid UTF-8 sequence at the start of `text`, 0 when there is none.
 std::size_t utf8_sequence(std::string_view text) {
@@ -225,9 +227,9 @@ std::string format_rfc3339(std::time_t seconds, long nanoseconds) {
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   std::array<char, 80> buffer{};
-  const int size = std::snprintf(buffer.data(), buffer.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%09ldZ",
-                                 parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                                 parts.tm_hour, parts.tm_min, parts.tm_sec, nanoseconds);
+  const int size = std::snprintf(
+      buffer.data(), buffer.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%09ldZ", parts.tm_year + 1900,
+      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, nanoseconds);
   return {buffer.data(), static_cast<std::size_t>(size)};
 }
 

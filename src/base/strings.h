@@ -11,10 +11,18 @@
 namespace atl {
 
 // concat("a", 1, string) -> "a1..."; integers in decimal.
-inline void append_piece(std::string& out, std::string_view piece) { out += piece; }
-inline void append_piece(std::string& out, const char* piece) { out += piece; }
-inline void append_piece(std::string& out, const std::string& piece) { out += piece; }
-inline void append_piece(std::string& out, char piece) { out += piece; }
+inline void append_piece(std::string& out, std::string_view piece) {
+  out += piece;
+}
+inline void append_piece(std::string& out, const char* piece) {
+  out += piece;
+}
+inline void append_piece(std::string& out, const std::string& piece) {
+  out += piece;
+}
+inline void append_piece(std::string& out, char piece) {
+  out += piece;
+}
 template <class Integer>
   requires std::is_integral_v<Integer>
 void append_piece(std::string& out, Integer piece) {

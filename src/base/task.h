@@ -27,7 +27,9 @@ struct TaskContext {
   CancelState* cancel = nullptr;
 };
 
-inline Result<> ok() { return {}; }
+inline Result<> ok() {
+  return {};
+}
 
 template <class T>
 class [[nodiscard]] Task;
@@ -119,7 +121,9 @@ struct CurrentContext {
   }
   TaskContext& await_resume() noexcept { return *context; }
 };
-inline CurrentContext current_context() { return {}; }
+inline CurrentContext current_context() {
+  return {};
+}
 
 // The base of every leaf: suspends the task until `complete` is called or the task is cancelled.
 // A subclass implements start() (begin waiting) and stop() (withdraw; called once, on
@@ -167,7 +171,9 @@ class Sleep final : public Leaf {
   Loop* loop_ = nullptr;
   Loop::TimerId timer_ = 0;
 };
-inline Sleep sleep_for(Duration duration) { return Sleep{duration}; }
+inline Sleep sleep_for(Duration duration) {
+  return Sleep{duration};
+}
 
 // A flag that tasks of one loop can wait for. Waiters are resumed in a later turn of the loop, so
 // set() is safe to call from anywhere on the loop thread.

@@ -9,7 +9,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Task<int> add(int a, int b) { co_return a + b; }
+Task<int> add(int a, int b) {
+  co_return a + b;
+}
 
 Task<int> fail_if_negative(int value) {
   if (value < 0) {

@@ -14,7 +14,13 @@ namespace {
 
 TEST(Bytes, RoundTrip) {
   ByteWriter writer;
-  writer.u8(7).u32(1U << 31).u64(1ULL << 63).i64(-5).boolean(true).string("a\0b").strings({"x", ""});
+  writer.u8(7)
+      .u32(1U << 31)
+      .u64(1ULL << 63)
+      .i64(-5)
+      .boolean(true)
+      .string("a\0b")
+      .strings({"x", ""});
   ByteReader reader{writer.bytes()};
   EXPECT_EQ(7, reader.u8());
   EXPECT_EQ(1U << 31, reader.u32());
@@ -27,7 +33,8 @@ TEST(Bytes, RoundTrip) {
 }
 
 TEST(Bytes, EveryTruncationFails) {
-  const std::string full = std::move(ByteWriter{}.u32(9).string("hello").strings({"a", "bc"})).bytes();
+  const std::string full =
+      std::move(ByteWriter{}.u32(9).string("hello").strings({"a", "bc"})).bytes();
   for (std::size_t size = 0; size < full.size(); ++size) {
     ByteReader reader{std::string_view{full}.substr(0, size)};
     reader.u32();

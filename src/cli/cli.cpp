@@ -31,9 +31,7 @@ struct Dispatch {
   Task<int> operator()(const InspectOptions& options) { return command_inspect(context, options); }
   Task<int> operator()(const RemoveOptions& options) { return command_remove(context, options); }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
-  Task<int> operator()(const CertDevOptions& options) {
-    return command_cert_dev(context, options);
-  }
+  Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }
   Task<int> operator()(const TemplateOptions& options) {
     return command_template(context, options);
   }

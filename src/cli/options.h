@@ -77,10 +77,10 @@ struct CertDevOptions {
 struct TemplateOptions {
   enum class Action : std::uint8_t { kList, kAdd, kPull, kBuild, kRemove };
   Action action = Action::kList;
-  std::vector<std::string> names;  // what stood after the action
-  std::string archive;             // add: instead of an image
-  std::string file;                // build: the Dockerfile
-  std::string name;                // build: of the template; empty: the directory's
+  std::vector<std::string> names;            // what stood after the action
+  std::string archive;                       // add: instead of an image
+  std::string file;                          // build: the Dockerfile
+  std::string name;                          // build: of the template; empty: the directory's
   std::vector<std::string> build_arguments;  // NAME=value
   std::string target;
   std::string network;
@@ -92,10 +92,9 @@ struct TemplateOptions {
 struct DoctorOptions {};
 struct VersionOptions {};
 
-using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
-                             RemoveOptions, CopyOptions, CertDevOptions, TemplateOptions,
-                             DoctorOptions,
-                             VersionOptions>;
+using Command =
+    std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
+                 CopyOptions, CertDevOptions, TemplateOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

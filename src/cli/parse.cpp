@@ -62,7 +62,9 @@ void add_sandbox_options(CLI::App& app, Raw& raw) {
       ->type_name("SIZE");
   app.add_option("--cpu", raw.sandbox.cpu, "CPU limit in cores, for example 2 or 0.5")
       ->type_name("CORES");
-  app.add_option("--ttl", raw.ttl, "Delete the sandbox after this time (will pause it once pausing exists)")->type_name("SECS");
+  app.add_option("--ttl", raw.ttl,
+                 "Delete the sandbox after this time (will pause it once pausing exists)")
+      ->type_name("SECS");
   app.add_option("--hard-ttl", raw.hard_ttl, "Delete the sandbox after this time")
       ->type_name("SECS");
 }
@@ -115,8 +117,7 @@ void add_template_command(CLI::App& app, Raw& raw) {
   command->add_flag("--no-cache", options.no_cache, "build: run every step again");
   command->add_option("--memory", options.memory, "add: memory of its sandboxes [2Gi]")
       ->type_name("SIZE");
-  command->add_option("--username", options.username, "Account at the registry")
-      ->type_name("NAME");
+  command->add_option("--username", options.username, "Account at the registry")->type_name("NAME");
   command->add_flag("--insecure-registry", options.insecure_registry,
                     "Allow plain HTTP and unknown certificates");
 }
@@ -219,7 +220,8 @@ Result<Command> to_template(Raw& raw) {
   } else if (raw.what == "add") {
     options.action = Action::kAdd;
     if (count != (options.archive.empty() ? 2U : 1U)) {
-      return usage("write: atoll template add NAME IMAGE, or: atoll template add NAME --archive FILE");
+      return usage(
+          "write: atoll template add NAME IMAGE, or: atoll template add NAME --archive FILE");
     }
   } else if (raw.what == "build") {
     options.action = Action::kBuild;

@@ -162,18 +162,18 @@ Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
 Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest& request) {
   CO_TRY_DO(validate_env(request.env, "env_vars"));
   CO_TRY(auto running, co_await sandboxes_.running(sandbox.team_id, sandbox.sandbox_id));
-  guest::SpawnRequest spawn{.process_id = request.id.empty() ? concat("ctx-", random_hex(8))
-                                                              : request.id,
-                            .argv = request.command,
-                            .env = merge_env(running.env, request.env),
-                            .cwd = absolute_path(request.cwd, running.cwd),
-                            .user = request.user.empty() ? running.user : request.user,
-                            .stdin_open = request.input.has_value() || request.keep_input_open,
-                            .pty = request.pty,
-                            .timeout_ms = request.timeout_ms,
-                            .keep = true,
-                            .channel = request.channel,
-                            .idle_timeout_ms = request.idle_timeout_ms};
+  guest::SpawnRequest spawn{
+      .process_id = request.id.empty() ? concat("ctx-", random_hex(8)) : request.id,
+      .argv = request.command,
+      .env = merge_env(running.env, request.env),
+      .cwd = absolute_path(request.cwd, running.cwd),
+      .user = request.user.empty() ? running.user : request.user,
+      .stdin_open = request.input.has_value() || request.keep_input_open,
+      .pty = request.pty,
+      .timeout_ms = request.timeout_ms,
+      .keep = true,
+      .channel = request.channel,
+      .idle_timeout_ms = request.idle_timeout_ms};
   Started started;
   auto& process = started.context.process;
   process.process_id = spawn.process_id;

@@ -24,8 +24,7 @@ constexpr std::size_t kMaxStreamedFiles = 10'000'000;
 
 auto directory_too_large(std::size_t count) {
   return fail(Code::kResourceExhausted,
-              concat("the directory has more than ", count,
-                     " entries, too many for one listing"),
+              concat("the directory has more than ", count, " entries, too many for one listing"),
               "directory_too_large");
 }
 

@@ -22,8 +22,8 @@ constexpr std::array<Language, 7> kLanguages{{
 }};
 
 constexpr std::array<std::string_view, 13> kWithoutDriver{
-    "zsh", "ruby", "irb", "lua", "luajit", "r", "R", "sqlite", "php", "perl", "redis-cli", "swift",
-    "kotlin"};
+    "zsh",    "ruby", "irb",  "lua",       "luajit", "r",     "R",
+    "sqlite", "php",  "perl", "redis-cli", "swift",  "kotlin"};
 
 const Language* look_up(std::string_view alias) {
   const auto* found = std::ranges::find(kLanguages, alias, &Language::alias);

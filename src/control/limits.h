@@ -25,7 +25,8 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
-inline constexpr Duration kReadyWait = std::chrono::seconds{5};  // of a claim, for a node that restarts
+inline constexpr Duration kReadyWait =
+    std::chrono::seconds{5};  // of a claim, for a node that restarts
 inline constexpr Duration kNodeFirstRetry = std::chrono::milliseconds{50};
 inline constexpr Duration kNodeLastRetry = std::chrono::seconds{2};
 
@@ -58,7 +59,7 @@ inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
 
 // --- templates --------------------------------------------------------------------------------
-inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;      // kept per build
+inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;  // kept per build
 inline constexpr std::size_t kMaxBuildsAtOnce = 4;
 inline constexpr std::size_t kMaxTemplates = 1000;
 inline constexpr std::size_t kMaxCachedLayers = 400;  // made by builds, with those of templates

@@ -21,9 +21,9 @@ Result<Account> find_account(const std::string& name, const std::string& instanc
   const passwd* user = ::getpwnam(name.empty() ? kDefaultUser : name.c_str());
   if (user != nullptr) {
     if (user->pw_uid == 0 || user->pw_gid == 0) {
-      return fail(Code::kInvalidArgument,
-                  concat("user ", user->pw_name, " is root (or in root's group); the API process "
-                         "faces the network and must not be"));
+      return fail(Code::kInvalidArgument, concat("user ", user->pw_name,
+                                                 " is root (or in root's group); the API process "
+                                                 "faces the network and must not be"));
     }
     return Account{user->pw_uid, user->pw_gid};
   }
@@ -34,8 +34,10 @@ Result<Account> find_account(const std::string& name, const std::string& instanc
   const uid_t id = reserved_id(instance);
   if (::getpwuid(id) != nullptr || ::getgrgid(id) != nullptr) {
     return fail(Code::kFailedPrecondition,
-                concat("the id ", id, " that Atoll uses belongs to somebody on this host; "
-                       "make an own user with: useradd --system ", kDefaultUser));
+                concat("the id ", id,
+                       " that Atoll uses belongs to somebody on this host; "
+                       "make an own user with: useradd --system ",
+                       kDefaultUser));
   }
   return Account{id, id};
 }

@@ -31,8 +31,10 @@ Result<> check_file(const std::string& path) {
   }
   if (!S_ISREG(info.st_mode) || info.st_uid != 0 || (info.st_mode & 077) != 0) {
     return fail(Code::kPermissionDenied,
-                concat(path, " must be a plain file of root that nobody else can read; run: "
-                       "chown root ", path, " && chmod 600 ", path));
+                concat(path,
+                       " must be a plain file of root that nobody else can read; run: "
+                       "chown root ",
+                       path, " && chmod 600 ", path));
   }
   return {};
 }

@@ -142,8 +142,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Identity identity{access, clock};
   CO_TRY_DO(co_await identity.load());
   CO_TRY_DO(co_await identity.ensure_admin_key(std::move(admin_hash)));
-  control::Sandboxes sandboxes{access, *node, clock, metrics,
-                               {.resources = control::host_resource_policy()}};
+  control::Sandboxes sandboxes{
+      access, *node, clock, metrics, {.resources = control::host_resource_policy()}};
   CO_TRY_DO(co_await sandboxes.start());
   control::Contexts contexts{reactor, sandboxes, clock};
   io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
@@ -166,8 +166,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   if (cors) {
     handler = http::with_cors(*std::move(cors), std::move(handler));
   }
-  http::Server server{reactor, std::move(port), std::move(handler), http::ServerLimits{}, metrics,
-                      {.tls = tls}};
+  http::Server server{reactor, std::move(port), std::move(handler), http::ServerLimits{},
+                      metrics, {.tls = tls}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};

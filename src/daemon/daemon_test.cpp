@@ -59,7 +59,8 @@ TEST(ServeOptionsTest, DefaultsAndValues) {
   EXPECT_EQ(none->data_dir, "/var/lib/atoll");
   EXPECT_EQ(none->port, 7070);
   const auto some = parse_serve(
-      Words{{"--data-dir=/d", "--listen", "[::1]:0", "--pool-size", "2Gi", "--log", "json"}}.span());
+      Words{{"--data-dir=/d", "--listen", "[::1]:0", "--pool-size", "2Gi", "--log", "json"}}
+          .span());
   ASSERT_TRUE(some) << some.error().message;
   EXPECT_EQ(some->data_dir, "/d");
   EXPECT_EQ(some->host, "::1");
@@ -69,18 +70,18 @@ TEST(ServeOptionsTest, DefaultsAndValues) {
 }
 
 TEST(ServeOptionsTest, RefusesWhatItDoesNotUnderstand) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--lisen", "x"},
-           {"extra"},
-           {"--data-dir"},
-           {"--data-dir="},
-           {"--data-dir", "/a", "--data-dir", "/b"},
-           {"--listen", "127.0.0.1"},
-           {"--listen", "127.0.0.1:65536"},
-           {"--listen", "::1:7070"},
-           {"--pool-size", "big"},
-           {"--pool-size", "0"},
-           {"--log", "xml"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--lisen", "x"},
+                                             {"extra"},
+                                             {"--data-dir"},
+                                             {"--data-dir="},
+                                             {"--data-dir", "/a", "--data-dir", "/b"},
+                                             {"--listen", "127.0.0.1"},
+                                             {"--listen", "127.0.0.1:65536"},
+                                             {"--listen", "::1:7070"},
+                                             {"--pool-size", "big"},
+                                             {"--pool-size", "0"},
+                                             {"--log", "xml"}}) {
     EXPECT_FALSE(parse_serve(Words{words}.span())) << words.front();
   }
 }

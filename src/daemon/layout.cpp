@@ -41,8 +41,7 @@ Result<> make_directory(const std::string& path, const Ownership& want) {
   if (!fd || ::fstat(fd.get(), &info) != 0) {
     return fail_errno(concat("opening ", path));
   }
-  if (info.st_uid == want.uid && info.st_gid == want.gid &&
-      (info.st_mode & 07777) == want.mode) {
+  if (info.st_uid == want.uid && info.st_gid == want.gid && (info.st_mode & 07777) == want.mode) {
     return {};
   }
   if (::fchown(fd.get(), want.uid, want.gid) != 0 || ::fchmod(fd.get(), want.mode) != 0) {
@@ -57,8 +56,7 @@ bool looks_like_ours(const std::string& path) {
 }
 
 Result<bool> is_empty(const std::string& path) {
-  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(path.c_str()),
-                                                              &::closedir};
+  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(path.c_str()), &::closedir};
   if (directory == nullptr) {
     return fail_errno(concat("opening ", path));
   }
@@ -74,8 +72,7 @@ Result<bool> is_empty(const std::string& path) {
 // After a change of --user the old account's files become the new one's. Only plain files with one
 // name: the old account could have placed other ones.
 Result<> give_database(const std::string& path, const Account& account) {
-  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(path.c_str()),
-                                                              &::closedir};
+  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(path.c_str()), &::closedir};
   while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
     const Fd file{::openat(::dirfd(directory.get()), entry->d_name,
                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};

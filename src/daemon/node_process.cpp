@@ -50,8 +50,8 @@ Layout layout_of(const ChildOptions& options) {
 }
 
 Result<std::unique_ptr<layers::Pool>> open_pool(const NodeOptions& options, const Layout& layout) {
-  TRY(auto pool, layers::open_pool({.directory = layout.pool_dir(),
-                                    .loop_bytes = options.pool_bytes}));
+  TRY(auto pool,
+      layers::open_pool({.directory = layout.pool_dir(), .loop_bytes = options.pool_bytes}));
   TRY(const std::vector<std::string> done, pool->collect());
   for (const std::string& what : done) {
     LOG_INFO("storage repaired", {"what", what});
@@ -132,10 +132,9 @@ struct Ground {
 Result<Ground> open_ground(const NodeOptions& options, const Layout& layout) {
   Ground ground;
   TRY(ground.pool, open_pool(options, layout));
-  TRY(ground.runtime,
-      runtime::open_namespaces_runtime({.instance = layout.instance,
-                                        .guest_binary = options.guest_binary,
-                                        .stage_dir = layout.stage_dir()}));
+  TRY(ground.runtime, runtime::open_namespaces_runtime({.instance = layout.instance,
+                                                        .guest_binary = options.guest_binary,
+                                                        .stage_dir = layout.stage_dir()}));
   TRY(ground.uids, node::UidRanges::open({.claims_dir = kUidClaims, .data_dir = layout.data_dir}));
   return ground;
 }
@@ -147,9 +146,8 @@ Result<> close_ground(Ground& ground, node::Cells& cells) {
   return ground.pool->close();
 }
 
-Result<> serve(const NodeOptions& options, const Layout& layout, Ground& ground,
-               node::Cells& cells, node::EventFeed& events,
-               node::BuiltinTemplates& templates) {
+Result<> serve(const NodeOptions& options, const Layout& layout, Ground& ground, node::Cells& cells,
+               node::EventFeed& events, node::BuiltinTemplates& templates) {
   TRY(const layers::PoolStatus status, ground.pool->status());
   TRY(const auto server,
       node::Server::start({.cells = cells,
@@ -188,22 +186,21 @@ Result<> run_node(const NodeOptions& options) {
   const Layout layout = layout_of(options.common);
   TRY(Ground ground, open_ground(options, layout));
   node::EventFeed events;
-  TRY(const auto cells,
-      node::Cells::open({.runtime = *ground.runtime,
-                         .pool = *ground.pool,
-                         .uids = *ground.uids,
-                         .records = node::CellRecords{layout.cells_dir()},
-                         .socket_dir = layout.guest_dir(),
-                         .socket_uid = options.common.uid,
-                         .socket_gid = options.common.gid,
-                         .on_died = [&events](const std::string& id) {
-                           events.publish({node::Event::Kind::kCellDied, id});
-                         }}));
+  TRY(const auto cells, node::Cells::open({.runtime = *ground.runtime,
+                                           .pool = *ground.pool,
+                                           .uids = *ground.uids,
+                                           .records = node::CellRecords{layout.cells_dir()},
+                                           .socket_dir = layout.guest_dir(),
+                                           .socket_uid = options.common.uid,
+                                           .socket_gid = options.common.gid,
+                                           .on_died = [&events](const std::string& id) {
+                                             events.publish({node::Event::Kind::kCellDied, id});
+                                           }}));
   TRY_DO(recover(*cells));
   node::BuiltinTemplates templates{
-      {.pool = *ground.pool, .cache_dir = options.cache_dir, .publish = [&events](const auto& event) {
-         events.publish(event);
-       }}};
+      {.pool = *ground.pool,
+       .cache_dir = options.cache_dir,
+       .publish = [&events](const auto& event) { events.publish(event); }}};
   const auto seeded = seed(templates);
   if (!seeded) {
     (void)close_ground(ground, *cells);  // the first error is the one to report

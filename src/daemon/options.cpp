@@ -52,8 +52,8 @@ Result<int> parse_fd(const Arguments& arguments, std::string_view name) {
   return static_cast<int>(fd);
 }
 
-constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir",    "instance", "uid", "gid",
-                                             "log",      "supervisor", "ready-fd"};
+constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir", "instance",   "uid",
+                                             "gid",      "log",     "supervisor", "ready-fd"};
 
 std::vector<std::string_view> with_common(std::vector<std::string_view> names) {
   names.insert(names.end(), std::begin(kCommonNames), std::end(kCommonNames));
@@ -73,8 +73,8 @@ Result<ChildOptions> parse_common(const Arguments& arguments) {
   options.uid = static_cast<uid_t>(uid);
   options.gid = static_cast<gid_t>(gid);
   options.supervisor = static_cast<pid_t>(supervisor);
-  if (options.data_dir.empty() || options.run_dir.empty() || options.instance.empty() ||
-      uid == 0 || gid == 0 || options.ready_fd < 0 || supervisor == 0) {
+  if (options.data_dir.empty() || options.run_dir.empty() || options.instance.empty() || uid == 0 ||
+      gid == 0 || options.ready_fd < 0 || supervisor == 0) {
     return fail(Code::kInvalidArgument,
                 "this is an internal command of `atoll serve`; run that instead");
   }
@@ -83,14 +83,22 @@ Result<ChildOptions> parse_common(const Arguments& arguments) {
 
 std::vector<std::string> common_words(const char* command, const ChildOptions& options) {
   return {command,
-          "--data-dir", options.data_dir,
-          "--run-dir", options.run_dir,
-          "--instance", options.instance,
-          "--uid", concat(options.uid),
-          "--gid", concat(options.gid),
-          "--log", options.log == LogFormat::kJson ? "json" : "text",
-          "--supervisor", concat(options.supervisor),
-          "--ready-fd", concat(options.ready_fd)};
+          "--data-dir",
+          options.data_dir,
+          "--run-dir",
+          options.run_dir,
+          "--instance",
+          options.instance,
+          "--uid",
+          concat(options.uid),
+          "--gid",
+          concat(options.gid),
+          "--log",
+          options.log == LogFormat::kJson ? "json" : "text",
+          "--supervisor",
+          concat(options.supervisor),
+          "--ready-fd",
+          concat(options.ready_fd)};
 }
 
 void add(std::vector<std::string>& words, const char* name, std::string value) {
@@ -103,15 +111,15 @@ void add(std::vector<std::string>& words, const char* name, std::string value) {
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
       Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
-                               "guest-binary", "tls-cert", "tls-key",
-                               "cors-origin"}));
+                               "guest-binary", "tls-cert", "tls-key", "cors-origin"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
   options.user = arguments.text("user");
   options.guest_binary = arguments.text("guest-binary");
   TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
-  TRY(options.log, parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
+  TRY(options.log,
+      parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
   options.tls_certificate = arguments.text("tls-cert");
   options.tls_key = arguments.text("tls-key");
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
@@ -143,8 +151,8 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd",
-                                          "cors-origin"})));
+      Arguments::parse(
+          words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin"})));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");

@@ -17,9 +17,9 @@ struct ServeOptions {
   std::string data_dir = "/var/lib/atoll";
   std::string host = "127.0.0.1";
   std::uint16_t port = 7070;
-  std::string cache_dir;        // empty: the image room's default
-  std::string user;             // empty: "atoll" if there is one, else the reserved number
-  std::string guest_binary;     // empty: beside the executable
+  std::string cache_dir;     // empty: the image room's default
+  std::string user;          // empty: "atoll" if there is one, else the reserved number
+  std::string guest_binary;  // empty: beside the executable
   std::uint64_t pool_bytes = 0;
   std::string tls_certificate;  // files; both or none
   std::string tls_key;

@@ -58,8 +58,7 @@ Result<> drop_privileges(const Account& account) {
     return fail_errno("refusing new privileges");
   }
   TRY_DO(drop_bounding_set());
-  if (::setgroups(0, nullptr) != 0 ||
-      ::setresgid(account.gid, account.gid, account.gid) != 0 ||
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(account.gid, account.gid, account.gid) != 0 ||
       ::setresuid(account.uid, account.uid, account.uid) != 0) {
     return fail_errno("changing to the API's account");
   }

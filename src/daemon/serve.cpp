@@ -1,7 +1,7 @@
 #include "daemon/serve.h"
 
-#include <signal.h>
 #include <linux/close_range.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -50,9 +50,9 @@ Result<std::string> find_guest_binary(const std::string& wanted) {
   const std::string_view executable{buffer, static_cast<std::size_t>(size)};
   const std::string directory{executable.substr(0, executable.rfind('/'))};
   const std::vector<std::string> places =
-      wanted.empty() ? std::vector{directory + "/atoll-guest",
-                                   directory + "/../lib/atoll/atoll-guest"}
-                     : std::vector{wanted};
+      wanted.empty()
+          ? std::vector{directory + "/atoll-guest", directory + "/../lib/atoll/atoll-guest"}
+          : std::vector{wanted};
   for (const std::string& place : places) {
     if (::access(place.c_str(), R_OK) == 0) {
       return place;
@@ -75,8 +75,7 @@ Result<Fd> load_tls_identity(const ServeOptions& options) {
   if (options.tls_certificate.empty()) {
     return Fd{};
   }
-  TRY(const tls::Identity identity,
-      tls::read_identity(options.tls_certificate, options.tls_key));
+  TRY(const tls::Identity identity, tls::read_identity(options.tls_certificate, options.tls_key));
   return seal_in_memory(concat(identity.certificate_pem, "\n", identity.key_pem));
 }
 
@@ -117,8 +116,8 @@ Result<> run_serve(const ServeOptions& options) {
   Supervisor supervisor{
       {.layout = layout,
        .node = {.common = common,
-                .cache_dir = options.cache_dir.empty() ? image::default_cache_dir()
-                                                       : options.cache_dir,
+                .cache_dir =
+                    options.cache_dir.empty() ? image::default_cache_dir() : options.cache_dir,
                 .guest_binary = guest_binary,
                 .pool_bytes = options.pool_bytes,
                 .lock_fd = lock.get()},

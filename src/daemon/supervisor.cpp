@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr auto kDeathWindow = 60s;
 constexpr std::size_t kMaxDeaths = 5;  // within the window
 constexpr auto kFirstPause = 100ms;
-constexpr auto kApiStopTime = 12s;     // it drains for at most 10
+constexpr auto kApiStopTime = 12s;  // it drains for at most 10
 constexpr auto kNodeStopTime = 60s;
 constexpr int kStragglerRounds = 100;
 constexpr int kStragglerPauseMs = 100;
@@ -168,12 +168,13 @@ void Supervisor::on_ready(Service& service) {
     announced_ = true;
     const std::string url = concat(parts_.api.tls_fd >= 0 ? "https" : "http", "://",
                                    host_for_url(parts_.api.host), ":", parts_.api.port);
-    std::printf("atoll is ready on %s (data in %s)\n"
-                "The admin key is in %s. Use it like this:\n"
-                "  export ATOLL_API_URL=%s ATOLL_KEY_FILE=%s\n"
-                "  atoll run --rm -- python3 -c 'print(6 * 7)'\n",
-                url.c_str(), parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(),
-                url.c_str(), parts_.layout.admin_key().c_str());
+    std::printf(
+        "atoll is ready on %s (data in %s)\n"
+        "The admin key is in %s. Use it like this:\n"
+        "  export ATOLL_API_URL=%s ATOLL_KEY_FILE=%s\n"
+        "  atoll run --rm -- python3 -c 'print(6 * 7)'\n",
+        url.c_str(), parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(), url.c_str(),
+        parts_.layout.admin_key().c_str());
     std::fflush(stdout);
     parts_.notifier.send("READY=1");
   }
@@ -214,8 +215,10 @@ void Supervisor::on_death(Service& service, int wait_status) {
     return;
   }
   if (!service.was_ready) {
-    give_up({Code::kUnavailable, concat("the ", service.name, " process could not start (",
-                                        describe_end(wait_status), ")"), ""});
+    give_up(
+        {Code::kUnavailable,
+         concat("the ", service.name, " process could not start (", describe_end(wait_status), ")"),
+         ""});
     return;
   }
   const auto now = Clock::now();
@@ -224,9 +227,10 @@ void Supervisor::on_death(Service& service, int wait_status) {
     service.deaths.pop_front();
   }
   if (service.deaths.size() > kMaxDeaths) {
-    give_up({Code::kUnavailable, concat("the ", service.name, " process died ",
-                                        service.deaths.size(), " times within a minute, last by ",
-                                        describe_end(wait_status)), ""});
+    give_up({Code::kUnavailable,
+             concat("the ", service.name, " process died ", service.deaths.size(),
+                    " times within a minute, last by ", describe_end(wait_status)),
+             ""});
     return;
   }
   const auto pause = service.deaths.size() == 1 ? 0ms : kFirstPause * (1 << service.deaths.size());

@@ -308,7 +308,7 @@ struct TreeEntry {
   std::string link_target;
 };
 struct TreeDone {
-  std::uint64_t files = 0;  // with hard links
+  std::uint64_t files = 0;        // with hard links
   std::uint64_t directories = 0;  // as entries, without parents made on the way
   std::uint64_t symlinks = 0;
   std::uint64_t bytes = 0;

@@ -34,11 +34,16 @@ bool is_legal_close_code(std::uint16_t code) {
 
 std::uint8_t opcode_of(WebSocketMessage::Kind kind) {
   switch (kind) {
-    case WebSocketMessage::Kind::kText: return kText;
-    case WebSocketMessage::Kind::kBinary: return kBinary;
-    case WebSocketMessage::Kind::kPing: return kPing;
-    case WebSocketMessage::Kind::kPong: return kPong;
-    case WebSocketMessage::Kind::kClose: return kClose;
+    case WebSocketMessage::Kind::kText:
+      return kText;
+    case WebSocketMessage::Kind::kBinary:
+      return kBinary;
+    case WebSocketMessage::Kind::kPing:
+      return kPing;
+    case WebSocketMessage::Kind::kPong:
+      return kPong;
+    case WebSocketMessage::Kind::kClose:
+      return kClose;
   }
   return kClose;
 }
@@ -107,7 +112,7 @@ Result<> WebSocketDecoder::check_head(const FrameHead& head) {
 }
 
 Result<std::optional<WebSocketMessage>> WebSocketDecoder::take_control(const FrameHead& head,
-                                                                      std::string payload) {
+                                                                       std::string payload) {
   using Kind = WebSocketMessage::Kind;
   WebSocketMessage message;
   if (head.opcode != kClose) {
@@ -153,8 +158,8 @@ Result<std::optional<WebSocketMessage>> WebSocketDecoder::next() {
       return take_control(head, std::move(payload));
     }
     if (head.opcode != kContinuation) {
-      message_kind_ = head.opcode == kText ? WebSocketMessage::Kind::kText
-                                           : WebSocketMessage::Kind::kBinary;
+      message_kind_ =
+          head.opcode == kText ? WebSocketMessage::Kind::kText : WebSocketMessage::Kind::kBinary;
     }
     message_ += payload;
     if (!head.final) {

@@ -20,7 +20,7 @@ enum class WebSocketRole : std::uint8_t { kServer, kClient };
 struct WebSocketMessage {
   enum class Kind : std::uint8_t { kText, kBinary, kPing, kPong, kClose };
   Kind kind = Kind::kText;
-  std::string payload;            // of a close: the reason
+  std::string payload;              // of a close: the reason
   std::uint16_t close_code = 1005;  // of a close; 1005: none was given
 };
 

@@ -73,10 +73,9 @@ Recipe code_interpreter_recipe() {
   recipe.name = "code-interpreter-v1";
   // esbuild turns TypeScript into JavaScript for the interpreter; fonts-dejavu-core is what
   // matplotlib draws with.
-  for (const char* package :
-       {"esbuild", "fonts-dejavu-core", "ipython3", "python3-matplotlib", "python3-numpy",
-        "python3-pandas", "python3-pil", "python3-requests", "python3-scipy", "python3-sklearn",
-        "python3-sympy"}) {
+  for (const char* package : {"esbuild", "fonts-dejavu-core", "ipython3", "python3-matplotlib",
+                              "python3-numpy", "python3-pandas", "python3-pil", "python3-requests",
+                              "python3-scipy", "python3-sklearn", "python3-sympy"}) {
     recipe.packages.emplace_back(package);
   }
   return recipe;

@@ -25,7 +25,8 @@ std::vector<BuiltinTemplate> builtin_templates();
 std::string layer_id(const BuiltinTemplate& builtin);
 // The cache file, if this cache has a complete one.
 Result<std::string> find_cached(const BuiltinTemplate& builtin, const std::string& cache_dir);
-// Builds it with mmdebstrap and the host's apt sources into the cache (atomically); returns the file.
+// Builds it with mmdebstrap and the host's apt sources into the cache (atomically); returns the
+// file.
 Result<std::string> build(const BuiltinTemplate& builtin, const std::string& cache_dir,
                           const Progress& progress);
 // Unpacks a cached archive into an empty directory, keeping owners, modes, links and xattrs.

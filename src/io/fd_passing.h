@@ -12,8 +12,8 @@ namespace atl::io {
 inline constexpr std::size_t kMaxPassedFds = 8;
 
 struct Datagram {
-  std::string bytes;      // empty: the peer closed
-  std::vector<Fd> fds;    // close-on-exec
+  std::string bytes;    // empty: the peer closed
+  std::vector<Fd> fds;  // close-on-exec
 };
 
 // Sends in one message. On a non-blocking socket that is full: kUnavailable with reason EAGAIN.

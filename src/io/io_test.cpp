@@ -127,7 +127,9 @@ TEST(Timers, ASleepOfNothingLetsOthersRun) {
   EXPECT_TRUE(reactor.run_until_complete(let_others_run(reactor, other)));
 }
 
-Task<> wait_for_bytes(Stream& stream) { co_return co_await stream.wait_readable(); }
+Task<> wait_for_bytes(Stream& stream) {
+  co_return co_await stream.wait_readable();
+}
 
 // A wait that was given up stays armed in the reactor; what it reports later is old news.
 TEST(FdStream, ReadinessOfBytesAlreadyReadIsNotReported) {

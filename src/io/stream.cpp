@@ -51,9 +51,8 @@ Result<SocketAddress> unix_address(const std::string& path) {
   SocketAddress address;
   auto* un = reinterpret_cast<sockaddr_un*>(&address.storage);
   if (path.size() >= sizeof un->sun_path) {
-    return fail(Code::kInvalidArgument,
-                concat("socket path is longer than 107 bytes: ", path,
-                       "; use a shorter data directory"));
+    return fail(Code::kInvalidArgument, concat("socket path is longer than 107 bytes: ", path,
+                                               "; use a shorter data directory"));
   }
   un->sun_family = AF_UNIX;
   std::memcpy(un->sun_path, path.c_str(), path.size() + 1);
@@ -93,7 +92,9 @@ Task<std::unique_ptr<FdStream>> connect_to(Reactor& reactor, SocketAddress addre
   co_return std::make_unique<FdStream>(reactor, std::move(fd));
 }
 
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
+}
 
 }  // namespace
 
@@ -129,7 +130,9 @@ Task<> FdStream::wait_readable() {
   }
 }
 
-Task<> FdStream::write(std::string_view bytes) { return write(bytes, {}); }
+Task<> FdStream::write(std::string_view bytes) {
+  return write(bytes, {});
+}
 
 Task<> FdStream::write(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {

@@ -139,8 +139,7 @@ Result<std::unique_ptr<Pool>> open_pool(const PoolOptions& options) {
   } else if (options.allow_btrfs && btrfs_has_quota(pool.get())) {
     opened = use_directly(parts, pool.get());
   } else if (has_directory(pool.get(), "layers")) {
-    LOG_WARN("this pool was made without disk limits and stays without",
-             {"pool", parts.pool_path});
+    LOG_WARN("this pool was made without disk limits and stays without", {"pool", parts.pool_path});
     opened = use_unlimited(parts, pool.get(), options.allow_btrfs);
   } else {
     opened = choose(parts, pool.get(), options);

@@ -22,9 +22,9 @@ enum class Backend : std::uint8_t { kBtrfs, kReflink, kCopy };
 std::string_view backend_name(Backend backend);
 
 struct PoolOptions {
-  std::string directory;                       // <data-dir>/pool; created when missing
-  std::uint64_t loop_bytes = 0;                // size of a new loop pool; 0: most of the free space
-  bool allow_btrfs = true;                     // tests switch it off to exercise the fallbacks
+  std::string directory;         // <data-dir>/pool; created when missing
+  std::uint64_t loop_bytes = 0;  // size of a new loop pool; 0: most of the free space
+  bool allow_btrfs = true;       // tests switch it off to exercise the fallbacks
 };
 
 struct PoolStatus {

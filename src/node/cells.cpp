@@ -27,9 +27,8 @@ runtime::Limits runtime_limits(const Limits& limits) {
 
 Result<std::unique_ptr<Cells>> Cells::open(Parts parts) {
   std::unique_ptr<Cells> cells{new Cells{std::move(parts)}};
-  TRY(cells->death_watch_, DeathWatch::start([raw = cells.get()](DeathWatch::Ticket ticket) {
-        raw->on_death(ticket);
-      }));
+  TRY(cells->death_watch_,
+      DeathWatch::start([raw = cells.get()](DeathWatch::Ticket ticket) { raw->on_death(ticket); }));
   return cells;
 }
 
@@ -239,7 +238,8 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   return {};
 }
 
-// The record stays until the layer is there: a killed node leaves a dead cell for control to destroy.
+// The record stays until the layer is there: a killed node leaves a dead cell for control to
+// destroy.
 Result<> Cells::commit(const std::string& id, const std::string& layer) {
   const IdLocks::Guard guard = locks_.lock(id);
   const std::optional<Entry> entry = find(id);
@@ -300,8 +300,8 @@ void Cells::on_death(DeathWatch::Ticket ticket) {
 std::vector<CellInfo> Cells::list(const std::string& after_id, std::size_t max_count) const {
   const std::lock_guard guard{mutex_};
   std::vector<CellInfo> infos;
-  for (auto entry = table_.upper_bound(after_id);
-       entry != table_.end() && infos.size() < max_count; ++entry) {
+  for (auto entry = table_.upper_bound(after_id); entry != table_.end() && infos.size() < max_count;
+       ++entry) {
     infos.push_back(info_of(entry->second));
   }
   return infos;

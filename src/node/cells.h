@@ -28,11 +28,11 @@
 namespace atl::node {
 
 struct RecoverySummary {
-  std::size_t adopted = 0;        // still run
-  std::size_t dead = 0;           // had died; cleaned up, their uppers kept
-  std::size_t undone = 0;         // creates that were cut short
-  std::size_t unrecorded = 0;     // kernel objects without a record, removed
-  std::size_t failed = 0;         // could not be cleaned up
+  std::size_t adopted = 0;     // still run
+  std::size_t dead = 0;        // had died; cleaned up, their uppers kept
+  std::size_t undone = 0;      // creates that were cut short
+  std::size_t unrecorded = 0;  // kernel objects without a record, removed
+  std::size_t failed = 0;      // could not be cleaned up
 };
 
 class Cells {
@@ -65,7 +65,8 @@ class Cells {
   Result<> set_limits(const std::string& id, const Limits& limits);
   Result<> freeze(const std::string& id);
   Result<> thaw(const std::string& id);
-  // Destroys every cell and keeps its upper, except those of builds. Called when no request is under way any more.
+  // Destroys every cell and keeps its upper, except those of builds. Called when no request is
+  // under way any more.
   Result<> stop();
 
  private:

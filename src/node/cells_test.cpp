@@ -186,8 +186,8 @@ TEST_F(CellsTest, ConcurrentCreatesAndDestroysStayConsistent) {
       threads.emplace_back([&, thread] {
         for (int round = 0; round < 25; ++round) {
           // Half of the ids are shared by all threads.
-          const std::string id = round % 2 == 0 ? concat("shared-", round)
-                                                : concat("own-", thread, "-", round);
+          const std::string id =
+              round % 2 == 0 ? concat("shared-", round) : concat("own-", thread, "-", round);
           if (cells_->create(request(id))) {
             ++made;
           }

@@ -39,8 +39,8 @@ class Connection {
     }
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
-                         sizeof address) != 0) {
+    if (!fd ||
+        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
       return fail(lost(errno_error(concat("connecting to ", path)).message));
     }
     return std::make_unique<Connection>(reactor, std::move(fd));
@@ -226,9 +226,8 @@ Task<std::vector<CellInfo>> NodeClient::list() {
 Task<std::vector<std::string>> NodeClient::list_layers() {
   std::vector<std::string> all;
   for (;;) {
-    const std::string request = all.empty()
-                                    ? encode_plain(RequestKind::kListLayers)
-                                    : encode_with_id(RequestKind::kListLayers, all.back());
+    const std::string request = all.empty() ? encode_plain(RequestKind::kListLayers)
+                                            : encode_with_id(RequestKind::kListLayers, all.back());
     CO_TRY(const auto payload, co_await call(request));
     CO_TRY(auto page, decode_names(payload));
     const std::size_t count = page.size();
@@ -265,10 +264,18 @@ Task<Event> NodeClient::next_event() {
 
 }  // namespace
 
-Task<> Node::commit_layer(CommitRequest) { co_return no_layers(); }
-Task<> Node::remove_layer(std::string) { co_return no_layers(); }
-Task<std::vector<std::string>> Node::list_layers() { co_return no_layers(); }
-Task<> Node::build_builtin(std::string) { co_return no_layers(); }
+Task<> Node::commit_layer(CommitRequest) {
+  co_return no_layers();
+}
+Task<> Node::remove_layer(std::string) {
+  co_return no_layers();
+}
+Task<std::vector<std::string>> Node::list_layers() {
+  co_return no_layers();
+}
+Task<> Node::build_builtin(std::string) {
+  co_return no_layers();
+}
 
 std::unique_ptr<Node> connect_node(io::Reactor& reactor, std::string socket_path) {
   return std::make_unique<NodeClient>(reactor, std::move(socket_path));

@@ -110,9 +110,9 @@ Task<> create_many(Node& node, std::size_t count, std::size_t& made) {
     }
   };
   for (std::size_t i = 0; i < count; ++i) {
-    scope.spawn("create", One::run(node, {.id = concat("cell-", i),
-                                          .hostname = "box",
-                                          .layers = {"base-1"}}, made));
+    scope.spawn(
+        "create",
+        One::run(node, {.id = concat("cell-", i), .hostname = "box", .layers = {"base-1"}}, made));
   }
   co_return co_await scope.join();
 }
@@ -206,9 +206,9 @@ TEST_F(NodeClientTest, AnIdleConnectionThatDiedIsReplacedUnseen) {
 }
 
 Task<> cancel_a_create(Node& node, testing::FakeRuntime& runtime) {
-  auto cut = co_await with_deadline(
-      std::chrono::milliseconds{20},
-      node.create({.id = "slow", .hostname = "box", .layers = {"base-1"}}));
+  auto cut =
+      co_await with_deadline(std::chrono::milliseconds{20},
+                             node.create({.id = "slow", .hostname = "box", .layers = {"base-1"}}));
   EXPECT_FALSE(cut.has_value());
   runtime.release_create("slow");
   // The answer to the create must not be taken for the answer to this.

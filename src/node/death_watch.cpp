@@ -54,7 +54,9 @@ Result<> DeathWatch::add(Ticket ticket, Fd pidfd) {
   return {};
 }
 
-void DeathWatch::forget(Ticket ticket) { take(ticket); }
+void DeathWatch::forget(Ticket ticket) {
+  take(ticket);
+}
 
 bool DeathWatch::take(Ticket ticket) {
   const std::lock_guard guard{mutex_};

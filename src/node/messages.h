@@ -11,6 +11,8 @@ namespace atl::node {
 // kResourceExhausted with reason EAGAIN. Descriptors are never expected and never accepted.
 Result<std::string> receive_message(int socket);
 // True for the error of a non-blocking call that has to wait.
-inline bool must_wait(const Error& error) { return error.reason == "EAGAIN"; }
+inline bool must_wait(const Error& error) {
+  return error.reason == "EAGAIN";
+}
 
 }  // namespace atl::node

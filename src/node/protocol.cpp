@@ -14,11 +14,13 @@ constexpr std::size_t kMaxErrorTextBytes = 8 * 1024;
 constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 4;
 constexpr std::uint32_t kLeastTemplateBytes = 4 + 1 + 4;
 
-bool is_small_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+bool is_small_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
 
 bool is_hostname(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxIdBytes && text.front() != '-' &&
-         text.back() != '-' && std::ranges::all_of(text, [](char c) {
+  return !text.empty() && text.size() <= kMaxIdBytes && text.front() != '-' && text.back() != '-' &&
+         std::ranges::all_of(text, [](char c) {
            return is_small_alphanumeric(c) || (c >= 'A' && c <= 'Z') || c == '-';
          });
 }
@@ -151,9 +153,8 @@ Result<> check_decoded(const DecodedRequest& request) {
 }  // namespace
 
 bool is_cell_id(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxIdBytes && std::ranges::all_of(text, [](char c) {
-    return is_small_alphanumeric(c) || c == '-';
-  });
+  return !text.empty() && text.size() <= kMaxIdBytes &&
+         std::ranges::all_of(text, [](char c) { return is_small_alphanumeric(c) || c == '-'; });
 }
 
 // A layer id becomes a path component: it neither is nor starts like ".." and has no slash.
@@ -191,7 +192,9 @@ std::string encode_set_limits(std::string_view id, const Limits& limits) {
   return std::move(out).bytes();
 }
 
-std::string encode_plain(RequestKind kind) { return begin(kind).bytes(); }
+std::string encode_plain(RequestKind kind) {
+  return begin(kind).bytes();
+}
 
 std::string encode_with_id(RequestKind kind, std::string_view id) {
   ByteWriter out = begin(kind);

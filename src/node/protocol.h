@@ -55,7 +55,7 @@ struct Limits {
 };
 
 struct CreateRequest {
-  std::string id;                   // [a-z0-9-]{1,63}
+  std::string id;  // [a-z0-9-]{1,63}
   std::string hostname;
   std::vector<std::string> layers;  // layer ids, topmost first
   Limits limits;
@@ -96,13 +96,13 @@ struct TemplateInfo {
 
 struct HelloAnswer {
   std::string version;
-  std::string runtime;           // "namespaces"
+  std::string runtime;  // "namespaces"
   bool kernel_boundary = false;
   bool memory_snapshot = false;
   bool live_fork = false;
   bool freeze = false;
   bool disk_quota = false;
-  std::string storage_backend;   // "btrfs" | "reflink" | "copy"
+  std::string storage_backend;         // "btrfs" | "reflink" | "copy"
   std::uint64_t pool_total_bytes = 0;  // no disk can be larger
   std::vector<TemplateInfo> templates;
 };
@@ -137,10 +137,10 @@ struct DecodedRequest {
   CreateRequest create;
   DestroyRequest destroy;
   CommitRequest commit;
-  std::string id;  // of a cell; kList: empty or the last id seen
+  std::string id;     // of a cell; kList: empty or the last id seen
   std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen
   std::string name;   // kBuildBuiltin
-  Limits limits;   // kSetLimits
+  Limits limits;      // kSetLimits
 };
 // [a-z0-9-]{1,63}: safe as a file name, a cgroup name and a part of a socket path.
 bool is_cell_id(std::string_view text);

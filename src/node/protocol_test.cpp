@@ -117,8 +117,11 @@ TEST(NodeProtocol, AnUnknownErrorCodeBecomesUnknown) {
 }
 
 TEST(NodeProtocol, RefusesBadIds) {
-  const std::vector<std::string> bad = {"",      "..",     "../x",   "a/b",    "A",
-                                        "a_b",   "a.b",    "a b",    "a\n",    std::string(64, 'a'),
+  const std::vector<std::string> bad = {"",         "..",
+                                        "../x",     "a/b",
+                                        "A",        "a_b",
+                                        "a.b",      "a b",
+                                        "a\n",      std::string(64, 'a'),
                                         "\xc3\xa9", std::string("a\0b", 3)};
   for (const std::string& id : bad) {
     CreateRequest request = good_create();
@@ -143,10 +146,9 @@ TEST(NodeProtocol, RefusesBadHostnames) {
 }
 
 TEST(NodeProtocol, RefusesBadLayers) {
-  for (const std::string& layer :
-       {std::string{}, std::string{".."}, std::string{"../../etc"}, std::string{"/etc"},
-        std::string{".hidden"}, std::string{"a/b"}, std::string{"a:b"}, std::string{"a,b"},
-        std::string(129, 'a')}) {
+  for (const std::string& layer : {std::string{}, std::string{".."}, std::string{"../../etc"},
+                                   std::string{"/etc"}, std::string{".hidden"}, std::string{"a/b"},
+                                   std::string{"a:b"}, std::string{"a,b"}, std::string(129, 'a')}) {
     CreateRequest request = good_create();
     request.layers = {"fine", layer};
     EXPECT_EQ(code_of(request), Code::kInvalidArgument) << layer;

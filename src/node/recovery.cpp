@@ -116,8 +116,8 @@ Result<> Cells::remove_build_uppers(RecoverySummary& summary) {
 }
 
 void Cells::remove_stale_sockets() {
-  const std::unique_ptr<DIR, decltype(&::closedir)> directory{
-      ::opendir(parts_.socket_dir.c_str()), &::closedir};
+  const std::unique_ptr<DIR, decltype(&::closedir)> directory{::opendir(parts_.socket_dir.c_str()),
+                                                              &::closedir};
   while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
     const std::string_view name = entry->d_name;
     if (!name.ends_with(".sock")) {

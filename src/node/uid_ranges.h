@@ -41,7 +41,7 @@ class UidRanges {
   // Takes back the blocks this data directory has claimed earlier.
   static Result<std::unique_ptr<UidRanges>> open(Options options);
 
-  Result<std::uint32_t> take();             // the host id of the sandbox's uid 0
+  Result<std::uint32_t> take();               // the host id of the sandbox's uid 0
   Result<> take_exactly(std::uint32_t base);  // of a sandbox that still runs
   void give_back(std::uint32_t base);
   // Releases the claims of all blocks but those with a slot in use: they stay ours for the next

@@ -18,8 +18,8 @@ namespace atl::runtime {
 
 // What a backend can promise; the API shows it as it is.
 struct Capabilities {
-  std::string name;                // "namespaces"
-  bool kernel_boundary = false;    // an own kernel between sandbox and host
+  std::string name;              // "namespaces"
+  bool kernel_boundary = false;  // an own kernel between sandbox and host
   bool memory_snapshot = false;
   bool live_fork = false;
   bool freeze = false;
@@ -30,9 +30,9 @@ struct Capabilities {
 };
 
 struct Limits {
-  std::uint64_t memory_bytes = 0;  // 0: none
-  std::uint32_t cpu_millis = 0;    // thousandths of a core; 0: none
-  std::uint32_t process_count = 0; // 0: none
+  std::uint64_t memory_bytes = 0;   // 0: none
+  std::uint32_t cpu_millis = 0;     // thousandths of a core; 0: none
+  std::uint32_t process_count = 0;  // 0: none
 };
 
 struct CellSpec {
@@ -42,7 +42,7 @@ struct CellSpec {
   std::string upper_dir;                // absolute host path; holds "upper" and "work"
   std::uint32_t uid_base = 0;           // host id of the sandbox's uid/gid 0; 65536 ids follow
   Limits limits;
-  int guest_listen_fd = -1;             // a listening unix socket; the guest gets it as fd 3
+  int guest_listen_fd = -1;  // a listening unix socket; the guest gets it as fd 3
 };
 
 // Enough to find a cell again. `start_time` guards against pid reuse.
@@ -95,7 +95,7 @@ Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions
 // Host checks for `atoll doctor` and for errors that say what to change.
 struct HostCheck {
   enum class Verdict : std::uint8_t { kOk, kDegraded, kMissing };
-  std::string name;     // "user namespaces"
+  std::string name;  // "user namespaces"
   Verdict verdict = Verdict::kOk;
   std::string finding;  // what was seen
   std::string advice;   // how to fix it, empty when fine

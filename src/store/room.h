@@ -122,7 +122,7 @@ struct Template {
   UnixMillis updated_at = 0;
   std::string team_id = kDefaultTeam;
   TemplateState state = TemplateState::kReady;
-  std::string failure;         // why the state is kFailed
+  std::string failure;        // why the state is kFailed
   std::string config = "{}";  // JSON: what the image says about its processes
   UnixMillis created_at = 0;
   bool operator==(const Template&) const = default;

@@ -97,8 +97,9 @@ Result<> sign(X509* certificate, X509* issuer, EVP_PKEY* key) {
 
 bool is_dns_name(std::string_view name) {
   return !name.empty() && name.size() <= 253 &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-._*:") == std::string_view::npos;
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+             "-._*:") == std::string_view::npos;
 }
 
 }  // namespace
@@ -106,7 +107,8 @@ bool is_dns_name(std::string_view name) {
 Result<Identity> mint_authority(const AuthorityOptions& options) {
   TRY(const Draft draft, make_draft(options.common_name, options.valid_days));
   X509* certificate = draft.certificate.get();
-  TRY_DO(add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
+  TRY_DO(
+      add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
   TRY_DO(add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign"));
   TRY_DO(add_extension(certificate, certificate, NID_subject_key_identifier, "hash"));
   TRY_DO(sign(certificate, certificate, draft.key.get()));

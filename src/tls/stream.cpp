@@ -30,8 +30,12 @@ struct TlsStream::Impl {
 
 TlsStream::TlsStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsStream::~TlsStream() = default;
-const std::string& TlsStream::protocol() const { return impl_->protocol; }
-io::Stream& TlsStream::below() { return *impl_->below; }
+const std::string& TlsStream::protocol() const {
+  return impl_->protocol;
+}
+io::Stream& TlsStream::below() {
+  return *impl_->below;
+}
 
 namespace {
 

@@ -13,8 +13,8 @@ struct Fixture {
   Identity leaf = *mint_leaf(authority, {.names = {"*.atoll.test", "atoll.test", "127.0.0.1"}});
   std::unique_ptr<Context> server =
       *Context::server({.identity = leaf, .protocols = {"h2", "http/1.1"}});
-  std::unique_ptr<Context> client = *Context::client(
-      {.trusted_pem = authority.certificate_pem, .protocols = {"http/1.1"}});
+  std::unique_ptr<Context> client =
+      *Context::client({.trusted_pem = authority.certificate_pem, .protocols = {"http/1.1"}});
   io::Reactor reactor;
 };
 
@@ -101,7 +101,8 @@ TEST(Tls, AWrongNameIsRefused) {
   auto received =
       fixture.reactor.run_until_complete(round_trip(fixture, "evil.example", "x", protocol));
   ASSERT_FALSE(received);
-  EXPECT_NE(std::string::npos, received.error().message.find("mismatch")) << received.error().message;
+  EXPECT_NE(std::string::npos, received.error().message.find("mismatch"))
+      << received.error().message;
 }
 
 TEST(Tls, AnUnknownAuthorityIsRefused) {
@@ -116,8 +117,8 @@ TEST(Tls, AnUnknownAuthorityIsRefused) {
 TEST(Tls, UnusableCertificatesSayWhatIsWrong) {
   Fixture fixture;
   const auto other = *mint_leaf(fixture.authority, {.names = {"b.test"}});
-  auto mixed = Context::server(
-      {.identity = {fixture.leaf.certificate_pem, other.key_pem}, .protocols = {}});
+  auto mixed =
+      Context::server({.identity = {fixture.leaf.certificate_pem, other.key_pem}, .protocols = {}});
   ASSERT_FALSE(mixed);
   EXPECT_NE(std::string::npos, mixed.error().message.find("does not belong"));
   EXPECT_FALSE(Context::server({.identity = {"nonsense", other.key_pem}, .protocols = {}}));

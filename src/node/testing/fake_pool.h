@@ -93,9 +93,8 @@ class FakePool final : public layers::Pool {
   std::mutex mutex_;
   std::set<std::string> layers_{"base-1", "base-2"};
   std::set<std::string> uppers_;
-  layers::PoolStatus status_{.backend = layers::Backend::kCopy,
-                             .total_bytes = 100ULL << 30,
-                             .free_bytes = 50ULL << 30};
+  layers::PoolStatus status_{
+      .backend = layers::Backend::kCopy, .total_bytes = 100ULL << 30, .free_bytes = 50ULL << 30};
   std::vector<std::uint64_t> limits_;
 };
 

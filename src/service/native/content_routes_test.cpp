@@ -200,8 +200,8 @@ Task<> refuse_listing(io::Stream& stream) {
   std::string buffer(1024, '\0');
   CO_TRY_DO(co_await stream.read(buffer));
   co_return co_await stream.write(guest::encode_frame(
-      guest::Kind::kError, guest::encode(Error{Code::kNotFound, "no such directory",
-                                               "file_not_found"})));
+      guest::Kind::kError,
+      guest::encode(Error{Code::kNotFound, "no such directory", "file_not_found"})));
 }
 
 Task<> ContentApiTest::check_listing() {

@@ -165,8 +165,8 @@ Task<> send_base64(NativeExchange& exchange, FileReader& reader) {
   }
 }
 
-// The envelope by hand, an entry at a time: a listing is as long as the sandbox wants it to be. What
-// fails before the first entry is an answer of its own; later the connection breaks off.
+// The envelope by hand, an entry at a time: a listing is as long as the sandbox wants it to be.
+// What fails before the first entry is an answer of its own; later the connection breaks off.
 Task<> send_entries(NativeExchange& exchange, control::DirectoryReader& reader) {
   CO_TRY(auto file, co_await reader.next());
   CO_TRY_DO(co_await exchange.start(200, {{"Content-Type", "application/json"}}, std::nullopt));
@@ -328,9 +328,8 @@ Task<> FileRoutes::change_mode(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto mode, parse_mode(text));
   const control::TemplateDefaults defaults = contexts_.defaults(sandbox);
   CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.change_mode({.path = absolute_path(path, defaults),
-                                         .user = user.value_or(defaults.user),
-                                         .mode = mode}));
+  CO_TRY_DO(co_await client.change_mode(
+      {.path = absolute_path(path, defaults), .user = user.value_or(defaults.user), .mode = mode}));
   co_return co_await respond_flag(exchange, 200, "changed");
 }
 
