@@ -76,7 +76,8 @@ An authority that is already in the directory is kept, so that clients that trus
   atoll template pull code-interpreter-v1
   atoll template rm web
 
-RUN steps have no network. A password is read from standard input. Ctrl-C ends a build.)"},
+RUN steps have no network unless --build-network host gives them the host's: for Dockerfiles you
+trust. A password is read from standard input. Ctrl-C ends a build.)"},
     CommandHelp{"doctor", "doctor [OPTIONS]", "Check this host and say how to fix what is missing",
                 R"(Examples:
   atoll doctor

@@ -112,7 +112,8 @@ void add_template_command(CLI::App& app, Raw& raw) {
       ->type_name("K=V")
       ->allow_extra_args(false);
   command->add_option("--target", options.target, "build: stop at this stage")->type_name("STAGE");
-  command->add_option("--build-network", options.network, "build: network of RUN [none]")
+  command
+      ->add_option("--build-network", options.network, "build: network of RUN, none or host [none]")
       ->type_name("NET");
   command->add_flag("--no-cache", options.no_cache, "build: run every step again");
   command->add_option("--memory", options.memory, "add: memory of its sandboxes [2Gi]")

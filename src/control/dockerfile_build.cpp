@@ -187,7 +187,7 @@ Task<> DockerfileBuild::apply(Instruction instruction, std::size_t index, Stage&
 // Makes the layer unless it is there. `ingredients` are everything its content depends on besides
 // the layers below.
 Task<> DockerfileBuild::add_layer(const std::vector<std::string>& ingredients, Stage& stage,
-                                  CellWork work) {
+                                  CellWork work, BuildNetwork network) {
   std::vector<std::string> all = ingredients;
   all.insert(all.end(), stage.image.layers.begin(), stage.image.layers.end());
   all.emplace_back("directories");
@@ -211,7 +211,7 @@ Task<> DockerfileBuild::add_layer(const std::vector<std::string>& ingredients, S
       }
       co_return co_await work(cell);
     };
-    CO_TRY_DO(co_await factory_.make(layer, stage.image.layers, whole));
+    CO_TRY_DO(co_await factory_.make(layer, stage.image.layers, whole, network));
   }
   stage.pending_directories.clear();
   stage.image.layers.insert(stage.image.layers.begin(), layer);

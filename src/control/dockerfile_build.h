@@ -4,7 +4,7 @@
 // A layer's id is a hash of everything that determines its content: the layers below, the
 // instruction after substitution, environment, user, directory, the digests of copied files. So the
 // cache is the set of layers that exist, and two equal builds share them. Only stages that the
-// target needs are built. RUN has no network. Loop thread only.
+// target needs are built. RUN has no network unless the request says so. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -35,6 +35,7 @@ struct DockerfileRequest {
   std::map<std::string, std::string, std::less<>> arguments;
   std::string target;  // name or number of a stage; empty: the last
   bool use_cache = true;
+  BuildNetwork run_network = BuildNetwork::kNone;
 };
 
 class DockerfileBuild {
@@ -78,7 +79,8 @@ class DockerfileBuild {
   Task<BuiltImage> copy_source(const Instruction& instruction, std::size_t index);
   Task<TreeChanges> changes_of(const Instruction& instruction, const Stage& stage,
                                const BuildCell& cell);
-  Task<> add_layer(const std::vector<std::string>& ingredients, Stage& stage, CellWork work);
+  Task<> add_layer(const std::vector<std::string>& ingredients, Stage& stage, CellWork work,
+                   BuildNetwork network = BuildNetwork::kNone);
   Task<> finish_stage(Stage& stage);
 
   Result<std::string> expand(std::string_view word, const Stage& stage) const;

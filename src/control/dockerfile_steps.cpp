@@ -137,9 +137,10 @@ Task<> DockerfileBuild::run_command(const Instruction& instruction, Stage& stage
   ingredients.insert(ingredients.end(), request.argv.begin(), request.argv.end());
   ingredients.emplace_back("env");
   ingredients.insert(ingredients.end(), request.env.begin(), request.env.end());
-  co_return co_await add_layer(ingredients, stage, [&](const BuildCell& cell) {
+  const CellWork work = [&](const BuildCell& cell) {
     return stream_command(cell, request, command.input);
-  });
+  };
+  co_return co_await add_layer(ingredients, stage, work, request_.run_network);
 }
 
 Task<> DockerfileBuild::stream_command(const BuildCell& cell, guest::SpawnRequest request,

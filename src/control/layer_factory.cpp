@@ -34,27 +34,32 @@ Task<bool> LayerFactory::has(std::string layer) {
   co_return std::ranges::find(layers, layer) != layers.end();
 }
 
-Task<> LayerFactory::make(std::string layer, std::vector<std::string> below, const CellWork& work) {
-  const std::string id = concat(node::kBuildCellPrefix, random_label(12));
-  return run_in_cell(id, std::move(below), work, std::move(layer));
-}
-
-Task<> LayerFactory::look(std::vector<std::string> below, const CellWork& work) {
-  const std::string id = concat(node::kBuildCellPrefix, random_label(12));
-  return run_in_cell(id, std::move(below), work, "");
-}
-
-Task<> LayerFactory::run_in_cell(std::string id, std::vector<std::string> below,
-                                 const CellWork& work, std::string layer) {
-  const Adoption adoption{parts_.sandboxes, id};
+node::CreateRequest LayerFactory::cell_over(std::vector<std::string> below,
+                                            BuildNetwork network) const {
   if (below.empty()) {
     below.emplace_back(node::kEmptyLayer);
   }
-  node::CreateRequest request{.id = id,
-                              .hostname = "build",
-                              .layers = std::move(below),
-                              .limits = {parts_.limits.memory_bytes, parts_.limits.cpu_millis,
-                                         parts_.limits.process_count, parts_.limits.disk_bytes}};
+  return {.id = concat(node::kBuildCellPrefix, random_label(12)),
+          .hostname = "build",
+          .layers = std::move(below),
+          .limits = {parts_.limits.memory_bytes, parts_.limits.cpu_millis,
+                     parts_.limits.process_count, parts_.limits.disk_bytes},
+          .host_network = network == BuildNetwork::kHost};
+}
+
+Task<> LayerFactory::make(std::string layer, std::vector<std::string> below, const CellWork& work,
+                          BuildNetwork network) {
+  return run_in_cell(cell_over(std::move(below), network), work, std::move(layer));
+}
+
+Task<> LayerFactory::look(std::vector<std::string> below, const CellWork& work) {
+  return run_in_cell(cell_over(std::move(below), BuildNetwork::kNone), work, "");
+}
+
+Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& work,
+                                 std::string layer) {
+  const std::string id = request.id;
+  const Adoption adoption{parts_.sandboxes, id};
   auto cell = co_await shielded(with_deadline(kNodeTimeout, parts_.node.create(request)));
   Result<> outcome;
   if (!cell) {

@@ -1,8 +1,8 @@
 // Layers made by working in a sandbox: a build cell over some layers, whose upper is then kept.
 //
-// A build cell is a sandbox like any other (own ids, no network, limits), so whatever an image or a
-// RUN contains is confined exactly like a user's code. It ends with its work, also when that fails
-// or is cancelled. Loop thread only.
+// A build cell is a sandbox like any other (own ids, limits, no network unless asked for), so
+// whatever an image or a RUN contains is confined exactly like a user's code. It ends with its
+// work, also when that fails or is cancelled. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,7 @@ struct BuildCell {
   GuestClient guest;
   std::string guest_socket;
 };
+enum class BuildNetwork : std::uint8_t { kNone, kHost };
 using CellWork = std::function<Task<>(const BuildCell& cell)>;
 
 class LayerFactory {
@@ -40,7 +41,8 @@ class LayerFactory {
 
   Task<bool> has(std::string layer);
   // `layer` becomes what `work` changed in a sandbox over `below` (topmost first).
-  Task<> make(std::string layer, std::vector<std::string> below, const CellWork& work);
+  Task<> make(std::string layer, std::vector<std::string> below, const CellWork& work,
+              BuildNetwork network = BuildNetwork::kNone);
   // The same without a layer: only to look.
   Task<> look(std::vector<std::string> below, const CellWork& work);
   // The one layer of an OCI layout on disk; made when it is not there yet.
@@ -52,8 +54,8 @@ class LayerFactory {
   node::Node& node() { return parts_.node; }
 
  private:
-  Task<> run_in_cell(std::string id, std::vector<std::string> below, const CellWork& work,
-                     std::string layer);
+  Task<> run_in_cell(node::CreateRequest request, const CellWork& work, std::string layer);
+  node::CreateRequest cell_over(std::vector<std::string> below, BuildNetwork network) const;
   Task<> destroy(std::string id);
 
   Parts parts_;

@@ -100,7 +100,8 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
   runtime::CellSpec spec{.id = request.id,
                          .hostname = request.hostname,
                          .upper_dir = parts_.pool.upper_path(request.id),
-                         .limits = runtime_limits(request.limits)};
+                         .limits = runtime_limits(request.limits),
+                         .host_network = request.host_network};
   for (const std::string& layer : request.layers) {
     if (!parts_.pool.has_layer(layer)) {
       return fail(Code::kNotFound,

@@ -71,6 +71,9 @@ Result<> check_create(const CreateRequest& request) {
   for (const std::string& layer : request.layers) {
     TRY_DO(check_layer_id(layer));
   }
+  if (request.host_network && !request.id.starts_with(kBuildCellPrefix)) {
+    return fail(Code::kInvalidArgument, "only the cell of a build may use the host's network");
+  }
   return check_limits(request.limits);
 }
 
@@ -98,6 +101,7 @@ CreateRequest read_create(ByteReader& in) {
   request.layers = in.strings();
   request.limits = read_limits(in);
   request.existing_upper = in.boolean();
+  request.host_network = in.boolean();
   return request;
 }
 
@@ -169,7 +173,7 @@ std::string encode(const CreateRequest& request) {
   ByteWriter out = begin(RequestKind::kCreate);
   out.string(request.id).string(request.hostname).strings(request.layers);
   write_limits(out, request.limits);
-  out.boolean(request.existing_upper);
+  out.boolean(request.existing_upper).boolean(request.host_network);
   return std::move(out).bytes();
 }
 

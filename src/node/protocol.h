@@ -61,6 +61,8 @@ struct CreateRequest {
   Limits limits;
   // false: a fresh upper, it must not exist yet. true: continue on the existing upper.
   bool existing_upper = false;
+  // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
+  bool host_network = false;
 };
 
 struct DestroyRequest {

@@ -137,6 +137,16 @@ TEST(NodeProtocol, RefusesBadIds) {
   EXPECT_EQ(code_of(longest), Code{0});
 }
 
+TEST(NodeProtocol, OnlyBuildsMayUseTheHostsNetwork) {
+  CreateRequest request = good_create();
+  request.host_network = true;
+  EXPECT_EQ(code_of(request), Code::kInvalidArgument);
+  request.id = "build-abc";
+  const auto decoded = decode_request(encode(request));
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(decoded->create.host_network);
+}
+
 TEST(NodeProtocol, RefusesBadHostnames) {
   for (const char* hostname : {"", "-a", "a-", "a.b", "a_b", "a b", "a\nb"}) {
     CreateRequest request = good_create();

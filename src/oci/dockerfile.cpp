@@ -234,8 +234,10 @@ class Parser {
                       concat(instruction.keyword, " has no flag --", name, " here"));
       }
       if (name == "network" && value != "none" && value != "default") {
-        return refuse(instruction.line,
-                      "RUN has no network in this version, so --network can only be none");
+        return refuse(
+            instruction.line,
+            "RUN --network can only be none; the network of a build is its caller's choice "
+            "(--build-network)");
       }
       if (name == "security" && value != "sandbox") {
         return refuse(instruction.line, "RUN always runs in a sandbox");

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"FROM a\nCOPY --mount=x a b\n", "COPY has no flag --mount"},
         BadFile{"FROM a\nADD --from=x a b\n", "ADD has no flag --from"},
         BadFile{"FROM a\nRUN\n", "Dockerfile:2: RUN needs a value"},
-        BadFile{"FROM a\nRUN --network=host x\n", "no network"},
+        BadFile{"FROM a\nRUN --network=host x\n", "--build-network"},
         BadFile{"FROM a\nRUN --security=insecure x\n", "always runs in a sandbox"},
         BadFile{"FROM a\nRUN --mount=type=cache,target=/x y\n", "RUN has no flag --mount"},
         BadFile{"FROM a\nWORKDIR a b\n", "WORKDIR takes one value"},

@@ -42,6 +42,8 @@ struct CellSpec {
   std::string upper_dir;                // absolute host path; holds "upper" and "work"
   std::uint32_t uid_base = 0;           // host id of the sandbox's uid/gid 0; 65536 ids follow
   Limits limits;
+  // The host's network instead of an own one without any: for code its operator trusts.
+  bool host_network = false;
   int guest_listen_fd = -1;  // a listening unix socket; the guest gets it as fd 3
 };
 

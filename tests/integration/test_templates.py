@@ -5,11 +5,13 @@ import hashlib
 import io
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
 import subprocess
 import tarfile
+import threading
 import time
 import urllib.parse
 
@@ -360,11 +362,45 @@ def test_bad_dockerfiles(templates, tiny, dockerfile, said):
     assert said in records[-1]["message"]
 
 
-def test_the_hosts_network_is_refused(templates, client):
-    answer = client.call("POST", templates.path("with-network", "build") + "?network=host",
+def test_an_unknown_network_is_refused(templates, client):
+    answer = client.call("POST", templates.path("with-network", "build") + "?network=bridge",
                          body=tar_of([("Dockerfile", "FROM default\n")]))
     assert answer.status == 400
-    assert "refused" in answer.error["message"]
+    assert "none or host" in answer.error["message"]
+
+
+def test_run_on_the_hosts_network_when_asked(templates, client, create):
+    """It reaches a server on the host's loopback device and the host's resolver; nothing of that
+    network stays in the template or reaches a sandbox made from it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def answer_once():
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"from the host")
+    server = threading.Thread(target=answer_once, daemon=True)
+    server.start()
+    dockerfile = f"""\
+FROM default
+RUN cp /etc/resolv.conf /seen-resolver && ls /sys/class/net | wc -l
+RUN python3 -c "import socket; s = socket.create_connection(('127.0.0.1', {port}), 20); \
+open('/answer', 'w').write(s.recv(99).decode())"
+RUN ! mount -t sysfs none /mnt && ! ip link set lo down 2>/dev/null && id -u
+"""
+    answer = client.call("POST", templates.path("with-network", "build") + "?network=host",
+                         body=tar_of([("Dockerfile", dockerfile)]))
+    server.join(20)
+    listener.close()
+    assert answer.status == 200 and b'"done"' in answer.body.splitlines()[-1], answer.body
+    sandbox = create(template="with-network")
+    assert sandbox.read("/answer") == b"from the host"
+    assert sandbox.read("/seen-resolver") == pathlib.Path("/etc/resolv.conf").read_bytes()
+    done = sandbox.run(["python3", "-c", "import os, socket; "
+                        "print([name for _, name in socket.if_nameindex()]);"
+                        "f = '/etc/resolv.conf'; print(os.path.exists(f) and open(f).read())"])
+    assert done["stdout"].startswith("['lo']\n")
+    assert pathlib.Path("/etc/resolv.conf").read_text() not in done["stdout"]
 
 
 def test_run_has_no_network(templates):

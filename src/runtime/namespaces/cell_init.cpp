@@ -100,7 +100,10 @@ int enter_stage_directory(CellState& state) {
   return result(::chdir(state.plan.stage_dir));
 }
 
-int raise_loopback(CellState&) {
+int raise_loopback(CellState& state) {
+  if (state.plan.resolver_file != nullptr) {
+    return 0;  // the host's
+  }
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) {
     return errno;
@@ -176,10 +179,33 @@ int write_missing_file(const char* path, const char* content) {
   return error;
 }
 
+// A mount, so that the layer made here does not keep the host's resolver. Its file has no name: it
+// lives as long as the mount.
+int cover_resolver(CellState& state) {
+  constexpr const char* kSource = "/dev/shm/resolv.conf";
+  constexpr const char* kTarget = "/etc/resolv.conf";
+  int error = write_missing_file(kSource, state.plan.resolver_file);
+  if (error != 0) {
+    return error;
+  }
+  if (::access(kTarget, F_OK) != 0) {
+    ::unlink(kTarget);  // a link to nowhere
+    error = write_missing_file(kTarget, "");
+  }
+  if (error == 0 && ::mount(kSource, kTarget, nullptr, MS_BIND, nullptr) != 0 && errno != ENOENT) {
+    error = errno;
+  }
+  ::unlink(kSource);
+  return error;
+}
+
 // After the change of root, so no link in the image can lead out of it.
 int write_etc_files(CellState& state) {
-  const int error = write_missing_file("/etc/hostname", state.plan.hostname_file);
-  return error != 0 ? error : write_missing_file("/etc/hosts", state.plan.hosts_file);
+  int error = write_missing_file("/etc/hostname", state.plan.hostname_file);
+  if (error == 0) {
+    error = write_missing_file("/etc/hosts", state.plan.hosts_file);
+  }
+  return error == 0 && state.plan.resolver_file != nullptr ? cover_resolver(state) : error;
 }
 
 int arrange_guest_descriptors(CellState& state) {

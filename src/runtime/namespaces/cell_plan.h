@@ -37,6 +37,8 @@ struct CellPlan {
   const char* shm_options = nullptr;    // of the tmpfs on /dev/shm
   const char* hostname_file = nullptr;  // content for images without /etc/hostname
   const char* hosts_file = nullptr;     // content for images without /etc/hosts
+  // The host's network: its resolv.conf covers the image's. Null: an own network.
+  const char* resolver_file = nullptr;
   std::size_t layer_count = 0;
 
   std::span<const ProcMask> proc_masks;

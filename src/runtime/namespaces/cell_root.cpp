@@ -139,6 +139,10 @@ int build_sys(CellState& state) {
       return errno;
     }
   }
+  if (state.plan.resolver_file != nullptr) {
+    // A cell on the host's network may not mount a sysfs, and the host's shows more than it should.
+    return remount_read_only("root/sys") != 0 ? errno : 0;
+  }
   // Fresh, not the host's: /sys/class/net shows the network namespace it was mounted in. Copies
   // of a read-only mount are read-only.
   if (::mount("sysfs", kStageSys, "sysfs", kPlain | MS_RDONLY, nullptr) != 0) {
@@ -162,8 +166,10 @@ int build_proc(CellState& state) {
   }
   // Behind the seccomp rule: no user namespace may be made in the cell, by anyone, ever.
   write_sysctl("root/proc/sys/user/max_user_namespaces", "0", 1);
-  // As Docker does: port 80 needs no privilege, the network is the cell's own.
-  write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
+  if (state.plan.resolver_file == nullptr) {
+    // As Docker does: port 80 needs no privilege, the network is the cell's own.
+    write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
+  }
   for (const ProcMask& mask : state.plan.proc_masks) {
     if (bind({mask.directory ? kEmptyDirectory : "root/dev/null", mask.path.c_str()}) != 0 &&
         errno != ENOENT) {

@@ -31,6 +31,8 @@ constexpr rlim_t kOpenFiles = 1U << 16;
 constexpr rlim_t kCoreBytes = 1;  // see set_resource_limits
 // Above the host's services, so the host sheds sandboxes first when it runs out of memory.
 constexpr std::string_view kOomScore = "200";
+constexpr const char* kHostResolver = "/etc/resolv.conf";
+constexpr std::size_t kMaxResolverBytes = 64 * 1024;
 constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
 
 // The texts a plan points into.
@@ -39,9 +41,10 @@ struct PlanTexts {
   std::string shm_options;
   std::string hostname_file;
   std::string hosts_file;
+  std::string resolver_file;
 };
 
-PlanTexts make_texts(const CellSpec& spec) {
+Result<PlanTexts> make_texts(const CellSpec& spec) {
   PlanTexts texts;
   texts.overlay_options = "lowerdir=";
   for (std::size_t i = 0; i < spec.lower_dirs.size(); ++i) {
@@ -55,6 +58,14 @@ PlanTexts make_texts(const CellSpec& spec) {
   texts.hostname_file = spec.hostname + "\n";
   texts.hosts_file = concat("127.0.0.1\tlocalhost\n127.0.1.1\t", spec.hostname,
                             "\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+  if (spec.host_network) {
+    // A host without the file resolves through its default, a server on its own loopback device.
+    auto resolver = read_file(kHostResolver, kMaxResolverBytes);
+    if (!resolver && resolver.error().code != Code::kNotFound) {
+      return fail(std::move(resolver).error());
+    }
+    texts.resolver_file = resolver ? *std::move(resolver) : std::string{};
+  }
   return texts;
 }
 
@@ -119,8 +130,11 @@ Error clone_error(int error_number) {
 Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner) {
   int pidfd = -1;
   clone_args arguments{};
-  arguments.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                    CLONE_NEWUTS | CLONE_PIDFD;
+  arguments.flags =
+      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  if (plan.resolver_file == nullptr) {
+    arguments.flags |= CLONE_NEWNET;
+  }
   arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   if (places.version2) {
     arguments.flags |= CLONE_INTO_CGROUP;
@@ -222,7 +236,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   }
   const Fd ours{pair[0]};
   Fd theirs{pair[1]};
-  const PlanTexts texts = make_texts(spec);
+  TRY(const PlanTexts texts, make_texts(spec));
   const sock_fprog filter{static_cast<unsigned short>(blueprint.seccomp_filter.size()),
                           const_cast<sock_filter*>(blueprint.seccomp_filter.data())};
   std::vector<int> cgroup_fds;
@@ -240,6 +254,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .shm_options = texts.shm_options.c_str(),
                       .hostname_file = texts.hostname_file.c_str(),
                       .hosts_file = texts.hosts_file.c_str(),
+                      .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
                       .layer_count = spec.lower_dirs.size(),
                       .proc_masks = blueprint.proc_masks,
                       .seccomp = &filter,
