@@ -226,6 +226,10 @@ Task<Context> Contexts::create_and_wait(SandboxRef sandbox, ContextRequest reque
   co_return std::move(started.context);
 }
 
+Task<Contexts::Started> Contexts::create_and_follow(SandboxRef sandbox, ContextRequest request) {
+  co_return co_await start(std::move(sandbox), request);
+}
+
 // Reads until the exit, or until everything before `end_offset` has been seen.
 Task<CapturedOutput> Contexts::collect_until(ProcessStream& stream, std::uint64_t end_offset,
                                              guest::ProcessInfo& process) {

@@ -70,6 +70,13 @@ class Contexts {
   Task<Context> create(SandboxRef sandbox, ContextRequest request);
   // Starts the command and waits for its end. When cancelled, the command goes on.
   Task<Context> create_and_wait(SandboxRef sandbox, ContextRequest request);
+  // Starts the command with a reader from its first byte on: the process waits for a slow one.
+  // Input is the caller's to send.
+  struct Started {
+    Context context;
+    std::unique_ptr<ProcessStream> stream;
+  };
+  Task<Started> create_and_follow(SandboxRef sandbox, ContextRequest request);
   Task<std::vector<Context>> list(SandboxRef sandbox);
   Task<Context> get(SandboxRef sandbox, std::string id);                  // with the output so far
   Task<guest::ProcessInfo> describe(SandboxRef sandbox, std::string id);  // without the output
@@ -89,10 +96,6 @@ class Contexts {
   const TemplateDefaults& defaults(const SandboxRef& sandbox) const;
 
  private:
-  struct Started {
-    Context context;
-    std::unique_ptr<ProcessStream> stream;
-  };
   Task<Started> start(SandboxRef sandbox, const ContextRequest& request);
   friend class Interpreters;
   Task<Started> start_again(SandboxRef sandbox, std::string id);

@@ -22,14 +22,19 @@ Task<> send_code(ProcessStream& stream, std::string line) {
   co_return co_await stream.send_channel(line);
 }
 
-// Reads until the execution or its interpreter has ended.
-Task<> collect(ProcessStream& stream, Transcript& transcript) {
+// Reads until the execution or its interpreter has ended. A piece that goes to the sink goes there
+// whole: a deadline waits for it.
+Task<> collect(ProcessStream& stream, Transcript& transcript, const OutputSink& sink) {
   while (!transcript.done()) {
     CO_TRY(const auto event, co_await stream.next());
     if (const auto* exit = std::get_if<guest::ExitStatus>(&event)) {
       transcript.end_by(*exit);
-    } else {
-      transcript.add(std::get<guest::Output>(event));
+      break;
+    }
+    const auto& output = std::get<guest::Output>(event);
+    transcript.add(output);
+    if (sink && output.header.stream != guest::Stream::kChannel) {
+      CO_TRY_DO(co_await shielded(sink(output)));
     }
   }
   co_return ok();
@@ -176,7 +181,7 @@ Task<Interpreters::Attached> Interpreters::attach(const SandboxRef& sandbox,
 }
 
 Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id, std::string code,
-                                              std::uint64_t timeout_ms) {
+                                              std::uint64_t timeout_ms, OutputSink sink) {
   if (code.size() > kMaxCodeBytes) {
     co_return fail(Code::kInvalidArgument,
                    concat("the code has ", code.size(), " bytes, at most ", kMaxCodeBytes,
@@ -193,11 +198,13 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
   if (!turn) {
     co_return fail(std::move(turn).error());
   }
-  co_return co_await execute_now(std::move(sandbox), std::move(id), std::move(code), deadline);
+  co_return co_await execute_now(std::move(sandbox), std::move(id), std::move(code), deadline,
+                                 sink);
 }
 
 Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
-                                                  std::string code, Instant deadline) {
+                                                  std::string code, Instant deadline,
+                                                  const OutputSink& sink) {
   CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
   if (!free) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
@@ -205,13 +212,13 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
   CO_TRY(const auto attached, co_await attach(sandbox, id));
   const std::string execution = random_hex(16);
   const std::string key = key_of(sandbox, id);
-  Transcript transcript{budget_, execution};
+  Transcript transcript{budget_, execution, !sink};
   // Beside the reading: an interpreter that prints and does not read must not stop both of us.
   Scope sending{co_await current_context()};
   sending.on_error([](const char*, const Error&) {});
   sending.spawn("code", send_code(*attached.stream, exec_line(execution, code)));
-  auto outcome =
-      co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript, deadline);
+  auto outcome = co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript,
+                                 deadline, sink);
   (void)co_await sending.cancel_and_join();
   if (!transcript.done()) {
     note_unfinished(key, {execution, std::max(attached.offset, transcript.end_offset())});
@@ -249,7 +256,9 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
     CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, earlier.offset));
     Transcript transcript{budget_, earlier.execution};
     Loop& loop = *(co_await current_context()).loop;
-    auto ended = co_await with_deadline(deadline - loop.now(), collect(*stream, transcript));
+    const OutputSink nowhere;
+    auto ended =
+        co_await with_deadline(deadline - loop.now(), collect(*stream, transcript, nowhere));
     if (!ended && is_deadline(ended.error())) {
       co_return false;
     }
@@ -261,15 +270,16 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
 
 // Collects until the end or the deadline; at the deadline interrupts, and takes what still comes.
 Task<Outcome> Interpreters::follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
-                                   Transcript& transcript, Instant deadline) {
+                                   Transcript& transcript, Instant deadline,
+                                   const OutputSink& sink) {
   Loop& loop = *(co_await current_context()).loop;
-  auto collected = co_await with_deadline(deadline - loop.now(), collect(stream, transcript));
+  auto collected = co_await with_deadline(deadline - loop.now(), collect(stream, transcript, sink));
   if (collected) {
     co_return Outcome::kCompleted;
   }
   if (is_deadline(collected.error())) {
     (void)co_await interrupt(std::move(sandbox), std::move(id));
-    auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript));
+    auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript, sink));
     if (!rest && rest.error().code == Code::kCancelled) {
       co_return fail(std::move(rest).error());
     }

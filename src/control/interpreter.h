@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,10 @@ struct InterpreterRequest {
   std::uint64_t idle_timeout_ms = 0;
 };
 
+// Is given what the code prints as it comes, and holds it up while it is not done with it. The
+// bytes are borrowed. Its failure ends the wait for the code, not the code.
+using OutputSink = std::function<Task<>(const guest::Output&)>;
+
 class Interpreters {
  public:
   explicit Interpreters(Contexts& contexts) : contexts_(contexts) {}
@@ -38,8 +43,9 @@ class Interpreters {
   Task<Context> create(SandboxRef sandbox, InterpreterRequest request);
   // Runs the code and waits for its end. `timeout_ms` 0: as long as it takes. When cancelled, the
   // code goes on, and the next execution waits for its end, so that it gets none of its output.
+  // With a sink the result has no output: the sink got it.
   Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, std::string code,
-                                  std::uint64_t timeout_ms);
+                                  std::uint64_t timeout_ms, OutputSink sink = {});
   // Hands the code over and returns.
   Task<> send(SandboxRef sandbox, std::string id, std::string code);
   // Ends what runs; state stays.
@@ -72,9 +78,9 @@ class Interpreters {
   void note_unfinished(std::string key, Unfinished unfinished);
   Task<Attached> attach(const SandboxRef& sandbox, const std::string& id);
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
-                                      Instant deadline);
+                                      Instant deadline, const OutputSink& sink);
   Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
-                       Transcript& transcript, Instant deadline);
+                       Transcript& transcript, Instant deadline, const OutputSink& sink);
   Task<> await_ready(Contexts::Started& started, const Language& language);
 
   Contexts& contexts_;

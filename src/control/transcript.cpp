@@ -117,9 +117,10 @@ std::optional<ChannelMessage> parse_channel_message(std::string_view line) {
   return message;
 }
 
-Transcript::Transcript(CaptureBudget& budget, std::string id)
+Transcript::Transcript(CaptureBudget& budget, std::string id, bool keep_output)
     : budget_(budget),
       id_(std::move(id)),
+      keep_output_(keep_output),
       standard_output_(budget),
       standard_error_(budget),
       combined_(budget) {}
@@ -134,6 +135,9 @@ void Transcript::add(const guest::Output& output) {
     return;
   }
   end_offset_ = std::max(end_offset_, output.header.offset + output.bytes.size());
+  if (output.header.stream != guest::Stream::kChannel && !keep_output_) {
+    return;
+  }
   if (output.header.stream != guest::Stream::kChannel) {
     combined_.append(output.bytes);
     (output.header.stream == guest::Stream::kStderr ? standard_error_ : standard_output_)

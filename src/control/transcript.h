@@ -42,7 +42,8 @@ std::optional<ChannelMessage> parse_channel_message(std::string_view line);
 
 class Transcript {
  public:
-  Transcript(CaptureBudget& budget, std::string id);
+  // `keep_output` false: somebody else takes it, only what comes of the code is kept.
+  Transcript(CaptureBudget& budget, std::string id, bool keep_output = true);
   ~Transcript() { release_results(); }
   Transcript(const Transcript&) = delete;
   Transcript& operator=(const Transcript&) = delete;
@@ -60,6 +61,7 @@ class Transcript {
 
   CaptureBudget& budget_;
   const std::string id_;
+  const bool keep_output_;
   Capture standard_output_;
   Capture standard_error_;
   Capture combined_;

@@ -138,6 +138,10 @@ void set_execution(Json& json, const control::InterpreterResult& result) {
   set_output(json, "output_raw", shown_text(result));
   set_output(json, "stdout", result.standard_output);
   set_output(json, "stderr", result.standard_error);
+  set_ending(json, result);
+}
+
+void set_ending(Json& json, const control::InterpreterResult& result) {
   json.set("outcome", control::outcome_name(result.outcome));
   json.set("status", control::execution_status_name(result.status));
   json.set("results", results_json(result.results));

@@ -12,6 +12,7 @@ Json context_json(const control::Context& context);
 void set_exit(Json& json, const guest::ProcessInfo& process);
 // output_raw, stdout, stderr, state of the contract; outcome, status, results, error of ours.
 void set_execution(Json& json, const control::InterpreterResult& result);
+void set_ending(Json& json, const control::InterpreterResult& result);  // all but the output
 std::string_view source_name(guest::Stream stream);
 
 }  // namespace atl::service::native

@@ -1,5 +1,5 @@
-// Contexts: start, wait, list, read, signal, feed, follow, delete. interpreter_routes.cpp runs
-// code.
+// Contexts: start, wait, list, read, signal, feed, delete. interpreter_routes.cpp runs code,
+// context_lines.cpp answers line by line.
 #include <algorithm>
 #include <csignal>
 
@@ -148,18 +148,6 @@ Json env_json(const control::StringMap& env) {
   return json;
 }
 
-std::string output_line(const guest::Output& output) {
-  return concat("{\"type\":\"output\",\"source\":\"", source_name(output.header.stream),
-                "\",\"offset\":", output.header.offset, ",\"data_base64\":\"",
-                base64_encode(output.bytes), "\"}\n");
-}
-
-std::string exit_line(const guest::ExitStatus& status) {
-  Json line = Json::object({{"type", "exit"}});
-  set_exit(line, guest::ProcessInfo{.running = false, .exit = status});
-  return line.dump() + "\n";
-}
-
 }  // namespace
 
 void ContextRoutes::add_to(RouteTable& table) {
@@ -210,6 +198,9 @@ Task<> ContextRoutes::create(NativeExchange& exchange, SandboxRef sandbox) {
                      create_interpreter(std::move(sandbox), std::move(interpreter),
                                         FirstCode{std::move(create.code), create.code_timeout_ms,
                                                   create.wait_until_done})));
+  } else if (wants_lines(exchange)) {
+    co_return co_await create_and_stream(exchange, std::move(sandbox), std::move(create.request),
+                                         std::move(env));
   } else if (create.wait_until_done) {
     CO_TRY(const auto context,
            co_await while_client_waits(
@@ -302,36 +293,6 @@ Task<> ContextRoutes::resize(NativeExchange& exchange, SandboxRef sandbox, std::
                             static_cast<std::uint32_t>(*columns)};
   CO_TRY_DO(co_await contexts_.resize(std::move(sandbox), std::move(id), size));
   co_return co_await exchange.respond(data_response(200, Json::object({{"resized", true}})));
-}
-
-// One JSON line per piece of output as it comes, the exit as the last line. A client that goes away
-// while the process is silent is noticed too.
-Task<> ContextRoutes::stream(NativeExchange& exchange, SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto from, query_integer(exchange.request().query, "from", 0, INT64_MAX));
-  CO_TRY(const auto stream,
-         co_await contexts_.follow(std::move(sandbox), std::move(id),
-                                   static_cast<std::uint64_t>(from.value_or(0))));
-  CO_TRY_DO(co_await exchange.start(
-      200, {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
-      std::nullopt));
-  for (;;) {
-    Result<control::ProcessStream::Event> event;
-    if (stream->ready()) {
-      event = co_await stream->next();
-    } else {
-      event = co_await while_client_waits(exchange, stream->next());
-    }
-    if (!event) {
-      co_return fail(std::move(event).error());
-    }
-    if (const auto* exit = std::get_if<guest::ExitStatus>(&*event)) {
-      const std::string line = exit_line(*exit);
-      CO_TRY_DO(co_await exchange.write(line));
-      co_return co_await exchange.finish();
-    }
-    const std::string line = output_line(std::get<guest::Output>(*event));
-    CO_TRY_DO(co_await exchange.write(line));
-  }
 }
 
 }  // namespace atl::service::native

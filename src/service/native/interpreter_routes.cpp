@@ -33,6 +33,11 @@ Task<> ContextRoutes::execute(NativeExchange& exchange, SandboxRef sandbox, std:
   CO_TRY(const auto fields, Fields::of(body, "", {"data", "timeout_ms"}));
   CO_TRY(auto code, fields.required_string("data"));
   CO_TRY(const auto timeout, fields.integer("timeout_ms", 0, kMaxMs));
+  if (wants_lines(exchange)) {
+    co_return co_await execute_and_stream(exchange, std::move(sandbox), std::move(id),
+                                          std::move(code),
+                                          static_cast<std::uint64_t>(timeout.value_or(0)));
+  }
   CO_TRY(const auto result, co_await while_client_waits(
                                 exchange, contexts_.interpreters().execute(
                                               std::move(sandbox), std::move(id), std::move(code),

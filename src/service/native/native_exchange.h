@@ -27,8 +27,14 @@ class NativeExchange final : public http::Exchange {
 
   // From here on the body is read from `text`, which somebody has read before.
   void replace_body(std::string text);
-  // Keeps a copy of what respond() answers.
+  // Keeps a copy of what respond() answers, or of what remember() says instead.
   void record_into(http::Response* copy) { copy_ = copy; }
+  // What a repetition of this request is to get, when the answer itself is a stream.
+  void remember(http::Response response) {
+    if (copy_ != nullptr) {
+      *copy_ = std::move(response);
+    }
+  }
   const std::string& request_id() const { return request_id_; }
   int status() const { return status_; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }

@@ -77,6 +77,10 @@ class ContextRoutes {
   Task<> interrupt(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> restart(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> create(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> create_and_stream(NativeExchange& exchange, control::SandboxRef sandbox,
+                           control::ContextRequest request, Json env);
+  Task<> execute_and_stream(NativeExchange& exchange, control::SandboxRef sandbox, std::string id,
+                            std::string code, std::uint64_t timeout_ms);
   Task<> list(NativeExchange& exchange, control::SandboxRef sandbox);
   Task<> get(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
   Task<> remove(NativeExchange& exchange, control::SandboxRef sandbox, std::string id);
@@ -110,6 +114,8 @@ class FileRoutes {
 // The sandbox that {id} names, for the caller's team.
 control::SandboxRef sandbox_ref(const NativeExchange& exchange,
                                 const http::PathParameters& parameters);
+// The answer is to come line by line (NDJSON).
+bool wants_lines(const NativeExchange& exchange);
 std::string parameter(const http::PathParameters& parameters, std::string_view name);
 
 }  // namespace atl::service::native

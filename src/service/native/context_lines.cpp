@@ -1,0 +1,138 @@
+// Answers that come line by line (NDJSON): a context that is followed, a command that is followed
+// from its first byte, code that is followed while it runs.
+//
+// POST contexts and POST contexts/{c}/exec answer so when the request says "Accept:
+// application/x-ndjson". A slow reader slows the process down; nothing is dropped or kept here.
+#include "base/strings.h"
+#include "control/interpreter.h"
+#include "service/native/context_json.h"
+#include "service/native/envelope.h"
+#include "service/native/fields.h"
+#include "service/native/routes.h"
+
+namespace atl::service::native {
+namespace {
+
+using control::ProcessStream;
+using control::SandboxRef;
+
+std::string output_line(const guest::Output& output) {
+  return concat("{\"type\":\"output\",\"source\":\"", source_name(output.header.stream),
+                "\",\"offset\":", output.header.offset, ",\"data_base64\":\"",
+                base64_encode(output.bytes), "\"}\n");
+}
+
+std::string exit_line(const guest::ExitStatus& status) {
+  Json line = Json::object({{"type", "exit"}});
+  set_exit(line, guest::ProcessInfo{.running = false, .exit = status});
+  return line.dump() + "\n";
+}
+
+Task<> start_lines(NativeExchange& exchange, int status) {
+  return exchange.start(status,
+                        {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
+                        std::nullopt);
+}
+
+// Until the exit, which is the last line. A client that goes away while the process is silent is
+// noticed too.
+Task<> send_events(NativeExchange& exchange, ProcessStream& stream) {
+  for (;;) {
+    Result<ProcessStream::Event> event;
+    if (stream.ready()) {
+      event = co_await stream.next();
+    } else {
+      event = co_await while_client_waits(exchange, stream.next());
+    }
+    if (!event) {
+      co_return fail(std::move(event).error());
+    }
+    if (const auto* exit = std::get_if<guest::ExitStatus>(&*event)) {
+      const std::string line = exit_line(*exit);
+      CO_TRY_DO(co_await exchange.write(line));
+      co_return co_await exchange.finish();
+    }
+    const std::string line = output_line(std::get<guest::Output>(*event));
+    CO_TRY_DO(co_await exchange.write(line));
+  }
+}
+
+Task<> feed(ProcessStream& stream, std::string bytes, bool end) {
+  CO_TRY_DO(co_await stream.send_input(bytes));
+  if (end) {
+    CO_TRY_DO(co_await stream.end_input());
+  }
+  co_return ok();
+}
+
+// A failed write must not look like a deadline of the code.
+Task<> send_output(NativeExchange& exchange, std::string line) {
+  if (!exchange.started()) {
+    CO_TRY_DO(co_await start_lines(exchange, 200));
+  }
+  auto written = co_await exchange.write(line);
+  if (!written) {
+    co_return fail(Code::kCancelled, "the client does not take the output any longer");
+  }
+  co_return ok();
+}
+
+}  // namespace
+
+bool wants_lines(const NativeExchange& exchange) {
+  return to_lower(exchange.request().headers.get("Accept")).find("application/x-ndjson") !=
+         std::string::npos;
+}
+
+Task<> ContextRoutes::stream(NativeExchange& exchange, SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto from, query_integer(exchange.request().query, "from", 0, INT64_MAX));
+  CO_TRY(const auto stream,
+         co_await contexts_.follow(std::move(sandbox), std::move(id),
+                                   static_cast<std::uint64_t>(from.value_or(0))));
+  CO_TRY_DO(co_await start_lines(exchange, 200));
+  co_return co_await send_events(exchange, *stream);
+}
+
+// The first line is the context. A repetition of the request gets that alone, as ordinary JSON.
+Task<> ContextRoutes::create_and_stream(NativeExchange& exchange, SandboxRef sandbox,
+                                        control::ContextRequest request, Json env) {
+  CO_TRY(const auto started, co_await contexts_.create_and_follow(std::move(sandbox), request));
+  Json context = context_json(started.context);
+  context.set("env_vars", std::move(env));
+  exchange.remember(data_response(201, context));
+  Scope feeding{co_await current_context()};
+  feeding.on_error([](const char*, const Error&) {});
+  if (request.input) {
+    feeding.spawn("input",
+                  feed(*started.stream, *std::move(request.input), !request.keep_input_open));
+  }
+  auto sent = co_await start_lines(exchange, 201);
+  if (sent) {
+    const std::string line =
+        Json::object({{"type", "started"}, {"context", std::move(context)}}).dump() + "\n";
+    sent = co_await exchange.write(line);
+  }
+  if (sent) {
+    sent = co_await send_events(exchange, *started.stream);
+  }
+  (void)co_await feeding.cancel_and_join();
+  co_return std::move(sent);
+}
+
+// Output lines, then one of type "done" with everything else that exec answers.
+Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sandbox,
+                                         std::string id, std::string code,
+                                         std::uint64_t timeout_ms) {
+  const control::OutputSink sink = [&exchange](const guest::Output& output) {
+    return send_output(exchange, output_line(output));
+  };
+  CO_TRY(const auto result,
+         co_await contexts_.interpreters().execute(std::move(sandbox), std::move(id),
+                                                   std::move(code), timeout_ms, sink));
+  Json done = Json::object({{"type", "done"}});
+  set_ending(done, result);
+  CO_TRY_DO(co_await send_output(exchange, done.dump() + "\n"));
+  co_return co_await exchange.finish();
+}
+
+}  // namespace atl::service::native

@@ -1,0 +1,110 @@
+"""Answers line by line (Accept: application/x-ndjson): commands and code followed as they run."""
+import base64
+import json
+
+import pytest
+
+LINES = "application/x-ndjson"
+
+
+def lines_of(client, path, body, headers=None, status=(200, 201)):
+    """Yields the lines of one answer as they come."""
+    connection = client.connection()
+    try:
+        connection.request("POST", path, json.dumps(body),
+                           client.headers({"Accept": LINES, "Content-Type": "application/json",
+                                           **(headers or {})}))
+        response = connection.getresponse()
+        assert response.status in status, response.read()
+        assert response.headers["Content-Type"] == LINES
+        for line in response:
+            yield json.loads(line)
+    finally:
+        connection.close()
+
+
+def text_of(events, source="stdout"):
+    return b"".join(base64.b64decode(each["data_base64"]) for each in events
+                    if each["type"] == "output" and each["source"] == source)
+
+
+def command(text, **fields):
+    return {"type": "cmd", "cmd": {"command": ["bash", "-c", text]}, **fields}
+
+
+def test_a_command_is_followed_from_its_first_byte(client, sandbox):
+    events = list(lines_of(client, f"{sandbox.path}/contexts",
+                           command("cat; echo e >&2; exit 3", stdin="in\n")))
+    assert events[0]["type"] == "started" and events[0]["context"]["id"].startswith("ctx-")
+    assert text_of(events) == b"in\n" and text_of(events, "stderr") == b"e\n"
+    assert events[-1]["type"] == "exit" and events[-1]["exit_code"] == 3
+
+
+def test_much_output_of_a_command_is_complete(client, sandbox):
+    # More than the journal keeps: only a reader that was there from the start sees all of it.
+    events = lines_of(client, f"{sandbox.path}/contexts",
+                      command("head -c 30000000 /dev/zero | tr '\\0' x"))
+    size = expected = 0
+    for event in events:
+        if event["type"] == "output":
+            assert event["offset"] == expected
+            size += len(base64.b64decode(event["data_base64"]))
+            expected = size
+    assert size == 30_000_000
+
+
+def test_a_command_that_cannot_start_is_an_ordinary_error(client, sandbox):
+    answer = client.call("POST", f"{sandbox.path}/contexts",
+                         {"type": "cmd", "cmd": {"command": ["no-such-program"]}},
+                         {"Accept": LINES})
+    assert answer.status == 400 and answer.error["details"]["reason"] == "command_not_found"
+
+
+def test_a_repeated_request_gets_the_context_and_starts_nothing(client, sandbox):
+    key = {"Idempotency-Key": "lines-1"}
+    body = command("echo once >> /tmp/lines-once; cat /tmp/lines-once")
+    first = list(lines_of(client, f"{sandbox.path}/contexts", body, key))
+    again = client.expect(201, "POST", f"{sandbox.path}/contexts", body,
+                          {**key, "Accept": LINES})
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.data["id"] == first[0]["context"]["id"]
+    output, _ = sandbox.stream_bytes(again.data["id"])
+    assert output == b"once\n"
+
+
+@pytest.fixture
+def python(client, sandbox):
+    context = client.expect(201, "POST", f"{sandbox.path}/contexts",
+                            {"type": "repl", "repl": {"alias": "python"}}).data
+    yield f"{sandbox.path}/contexts/{context['id']}"
+    client.call("DELETE", f"{sandbox.path}/contexts/{context['id']}")
+
+
+def test_code_is_followed_while_it_runs(client, python):
+    code = "import os\nprint('ready', flush=True)\nprint(os.path.exists('/tmp/go'))\n" \
+           "import time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.02)\nprint('went')\n6*7"
+    events = lines_of(client, f"{python}/exec", {"data": code})
+    first = next(events)
+    assert base64.b64decode(first["data_base64"]).startswith(b"ready")
+    # It has printed and still runs: only now may it end.
+    sandbox_path = python.rsplit("/contexts", 1)[0]
+    client.expect(200, "POST", f"{sandbox_path}/files?path=/tmp/go", b"1")
+    rest = [first, *events]
+    assert text_of(rest) == b"ready\nFalse\nwent\n"
+    done = rest[-1]
+    assert done["type"] == "done" and done["outcome"] == "completed" and "stdout" not in done
+    assert done["results"][0]["data"]["text/plain"] == "42"
+
+
+def test_followed_code_times_out_and_keeps_its_state(client, python):
+    events = list(lines_of(client, f"{python}/exec",
+                           {"data": "x = 5\nprint('begun')\nwhile True: pass", "timeout_ms": 500}))
+    assert text_of(events) == b"begun\n" and events[-1]["outcome"] == "timed_out"
+    events = list(lines_of(client, f"{python}/exec", {"data": "x"}))
+    assert events[-1]["results"][0]["data"]["text/plain"] == "5"
+
+
+def test_errors_before_the_first_line_are_ordinary(client, sandbox):
+    answer = client.call("POST", f"{sandbox.path}/contexts/ctx-00000000/exec", {"data": "1"},
+                         {"Accept": LINES})
+    assert answer.status == 404 and answer.error["code"] == "context_not_found"
