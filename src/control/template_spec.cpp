@@ -65,8 +65,13 @@ Result<> read_container(const Json& spec, TemplateSpec& out) {
     return {};
   }
   constexpr std::string_view kWhere = "spec.mainContainer";
-  TRY_DO(check_fields(*container, kWhere, {"image", "env", "resources", "imagePullPolicy"},
+  TRY_DO(check_fields(*container, kWhere,
+                      {"image", "env", "resources", "imagePullPolicy", "securityClass"},
                       {"securityContext"}));
+  TRY(const std::string security, text_field(*container, kWhere, "securityClass"));
+  if (!security.empty() && security != "privileged") {
+    return refuse("\"spec.mainContainer.securityClass\" knows \"privileged\" only: root inside");
+  }
   TRY(out.image, text_field(*container, kWhere, "image"));
   TRY_DO(read_env_list(*container, out.env));
   const Json* resources = container->find("resources");

@@ -1,39 +1,94 @@
-"""The official Sandbox0 SDK, unmodified, against a real server.
+"""The official Sandbox0 SDKs, unmodified, against a real server.
 
-It is fetched from its registry into a temporary directory; without a network the test is skipped,
-because a client that cannot be had proves nothing either way.
+Each script in sandbox0/<language>/ drives one area through an SDK and prints how many checks
+passed; the counts end the test run. The packages are fetched by name into a cache outside the
+checkout and used again; without a network (and without the cache) the test is skipped, because a
+client that cannot be had proves nothing either way.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
+from harness.images import CONFIG, Registry, busybox_layers, write_layout
+
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "sandbox0"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
+                     "atoll-tests")
+AREAS = sorted((path.parent.name, path.stem) for path in SCRIPTS.glob("*/*.*")
+               if path.suffix in (".mjs", ".py") and path.stem != "support")
+COUNTS = pytest.StashKey()
 
 
-def fetch(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+def fetched(name, install):
+    """A directory of the cache, made by `install(directory)` when it is not there yet."""
+    found = CACHE / name
+    if found.exists():
+        return found
+    CACHE.mkdir(parents=True, exist_ok=True)
+    making = tempfile.mkdtemp(prefix=f"{name}-", dir=CACHE)
+    done = subprocess.run(install(making), capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        pytest.skip(f"{command[0]} could not fetch the SDK: {done.stderr[-500:]}")
+        shutil.rmtree(making)
+        pytest.skip(f"the package registry gave no {name}: {done.stderr[-500:]}")
+    try:
+        os.rename(making, found)
+    except OSError:  # somebody else was faster
+        shutil.rmtree(making)
+    return found
 
 
-def environment(client):
-    return {**os.environ, "SANDBOX0_TOKEN": client.key,
-            "SANDBOX0_BASE_URL": f"http://{client.host}:{client.port}"}
-
-
-def run(command, client, **options):
-    done = subprocess.run(command, env=environment(client), capture_output=True, text=True,
-                          timeout=120, **options)
-    assert done.returncode == 0 and done.stdout == "conforms\n", done.stdout + done.stderr
-
-
-def test_javascript_sdk(client, tmp_path):
+@pytest.fixture(scope="module")
+def javascript(tmp_path_factory):
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    fetch(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path),
-           "sandbox0@0.9.5"])
-    script = shutil.copy(SCRIPTS / "quickstart.mjs", tmp_path)
-    run(["node", script], client, cwd=tmp_path)
+    package = fetched("npm-sandbox0-0.9.5", lambda directory: [
+        "npm", "install", "--no-audit", "--no-fund", "--prefix", directory, "sandbox0@0.9.5"])
+    # A module finds packages beside itself only.
+    place = tmp_path_factory.mktemp("javascript")
+    shutil.copytree(SCRIPTS / "javascript", place, dirs_exist_ok=True)
+    (place / "node_modules").symlink_to(package / "node_modules")
+    return lambda area: (["node", place / f"{area}.mjs"], {})
+
+
+@pytest.fixture(scope="module")
+def python():
+    package = fetched("pypi-sandbox0-0.10.4", lambda directory: [
+        "/usr/bin/python3", "-m", "pip", "install", "--quiet", "--target", directory,
+        "sandbox0==0.10.4"])
+    return lambda area: (["/usr/bin/python3", SCRIPTS / "python" / f"{area}.py"],
+                         {"PYTHONPATH": str(package)})
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A small image in a registry on loopback."""
+    layout = write_layout(tmp_path_factory.mktemp("image") / "layout", busybox_layers(), CONFIG)
+    registry = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        registry.push(layout, "conformance:1")
+        yield registry.reference("conformance:1")
+    finally:
+        registry.stop()
+
+
+@pytest.mark.parametrize("language, area", AREAS)
+def test_official_sdk(language, area, client, request):
+    command, extra = request.getfixturevalue(language)(area)
+    environment = {**os.environ, **extra, "SANDBOX0_TOKEN": client.key,
+                   "SANDBOX0_BASE_URL": f"http://{client.host}:{client.port}"}
+    if area == "templates":
+        environment["SANDBOX0_IMAGE"] = request.getfixturevalue("image")
+    before = set(client.list_ids())
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
+        count = re.fullmatch(r"(\d+) checks passed\n", done.stdout)
+        assert done.returncode == 0 and count, done.stdout + done.stderr
+        request.config.stash[COUNTS].append((language, area, int(count.group(1))))
+    finally:
+        for sandbox in set(client.list_ids()) - before:
+            client.call("DELETE", f"/api/v1/sandboxes/{sandbox}")

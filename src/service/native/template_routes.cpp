@@ -144,8 +144,9 @@ Result<Template> TemplateRoutes::visible(const NativeExchange& exchange,
 }
 
 Json TemplateRoutes::template_json(const Template& value) const {
+  // Of the contract's stages, the one that every version of its SDKs knows.
   Json creation =
-      Json::object({{"state", store::template_state_name(value.state)}, {"stage", "reconciling"}});
+      Json::object({{"state", store::template_state_name(value.state)}, {"stage", "publishing"}});
   if (!value.failure.empty()) {
     creation.set("message", value.failure);
   }
