@@ -256,12 +256,13 @@ Task<> TemplateJobs::run_job(std::string name, Work work) {
   if (!built && built.error().code == Code::kCancelled) {
     built = fail(Code::kCancelled, "it was cancelled");
   }
-  auto settled = co_await shielded(settle(name, built));
   (void)co_await shielded(parts_.pool.run([directory = job->directory]() -> Result<> {
     std::error_code ignored;
     std::filesystem::remove_all(directory, ignored);
     return {};
   }));
+  // Last: whoever reads that it is ready may change or delete it at once.
+  auto settled = co_await shielded(settle(name, built));
   --running_;
   job->cancel.reset();
   Result<> outcome = built ? std::move(settled) : Result<>{fail(built.error())};

@@ -152,7 +152,7 @@ def check_works(server, sandbox_id, content):
 
 def delete_all(server):
     for sandbox_id in server.client.list_ids():
-        server.client.expect(200, "DELETE", f"/api/v1/sandboxes/{sandbox_id}")
+        server.client.expect(202, "DELETE", f"/api/v1/sandboxes/{sandbox_id}")
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def test_killing_during_deletes_finishes_them(server, victim):
     def work(part):
         for sandbox in part:
             try:
-                if server.client.call("DELETE", sandbox.path).status == 200:
+                if server.client.call("DELETE", sandbox.path).status == 202:
                     with lock:
                         deleted.add(sandbox.id)
             except OSError:
@@ -266,4 +266,4 @@ def test_start_after_a_kill_says_what_it_did(server):
     server.start()
     new_lines = server.log(1 << 30)[size:]
     assert "adopt" in new_lines or "repaired" in new_lines or "recover" in new_lines, new_lines
-    server.client.expect(200, "DELETE", f"/api/v1/sandboxes/{sandbox.id}")
+    server.client.expect(202, "DELETE", f"/api/v1/sandboxes/{sandbox.id}")

@@ -134,7 +134,7 @@ class Sandbox:
         return self.client.expect(200, "GET", self.path).data
 
     def delete(self):
-        return self.client.expect(200, "DELETE", self.path).data
+        return self.client.expect(202, "DELETE", self.path).data
 
     # Commands -----------------------------------------------------------------------------------
     def start(self, command, **fields):

@@ -275,4 +275,4 @@ def test_idempotent_claim(client):
     for thread in threads:
         thread.join()
     assert len(answers) == 4 and len(set(answers)) == 1
-    client.expect(200, "DELETE", f"/api/v1/sandboxes/{answers[0]}")
+    client.expect(202, "DELETE", f"/api/v1/sandboxes/{answers[0]}")

@@ -16,7 +16,7 @@ def test_claim_answers_with_the_sandbox(client, create):
         assert answer.headers["Content-Type"].startswith("application/json")
         assert answer.headers["x-request-id"]
     finally:
-        client.expect(200, "DELETE", f"/api/v1/sandboxes/{data['sandbox_id']}")
+        client.expect(202, "DELETE", f"/api/v1/sandboxes/{data['sandbox_id']}")
 
 
 def test_get_shows_all_fields(create):

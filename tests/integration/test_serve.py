@@ -159,7 +159,7 @@ def test_stop_under_load_is_clean(own):
         thread.join()
     own.start()
     for sandbox_id in own.client.list_ids():
-        own.client.expect(200, "DELETE", f"/api/v1/sandboxes/{sandbox_id}")
+        own.client.expect(202, "DELETE", f"/api/v1/sandboxes/{sandbox_id}")
 
 
 def test_sigint_stops_too(own):

@@ -79,7 +79,7 @@ def test_attack_on_pid_1_hurts_nobody_else(fresh_attack, neighbour, server, way)
         assert answer.status in (201, 404, 409, 410, 500, 502, 503), answer.body
     assert neighbour.run(["true"])["exit_code"] == 0
     assert server.daemons() == daemons, "a daemon was restarted"
-    attack.sandbox.client.expect(200, "DELETE", attack.sandbox.path)
+    attack.sandbox.client.expect(202, "DELETE", attack.sandbox.path)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_lying_guest_gets_an_error_and_nothing_else(lying_server, lie):
         written = client.call("POST", sandbox.file_path(f"/lie-{lie}"), b"content", timeout=90)
         assert written.status >= 400
     finally:
-        client.expect(200, "DELETE", sandbox.path)
+        client.expect(202, "DELETE", sandbox.path)
     assert lying_server.daemons() == daemons, "a daemon was restarted"
     assert kernel.kibibytes(daemons["api"], "VmHWM") < before + MOST_GROWTH_KIB
     client.expect(200, "GET", "/healthz")
@@ -160,7 +160,7 @@ def test_endless_output_of_a_lying_guest_is_bounded(lying_server):
         client.expect(200, "GET", "/healthz")
         assert kernel.kibibytes(api, "VmHWM") < before + MOST_CAPTURE_KIB
     finally:
-        client.expect(200, "DELETE", sandbox.path)
+        client.expect(202, "DELETE", sandbox.path)
 
 
 def test_silent_guest_does_not_block_others(lying_server):
@@ -175,4 +175,4 @@ def test_silent_guest_does_not_block_others(lying_server):
         client.expect(200, "GET", "/healthz", timeout=5)
         client.create().delete()
     finally:
-        client.expect(200, "DELETE", sandbox.path)
+        client.expect(202, "DELETE", sandbox.path)

@@ -72,7 +72,7 @@ Task<> SandboxApiTest::check_sandboxes() {
   CO_TRY(const auto bad, co_await call("GET", "/api/v1/sandboxes?limit=1000"));
   EXPECT_EQ(bad.status, 400);
   CO_TRY(const auto deleted, co_await call("DELETE", path));
-  EXPECT_EQ(deleted.status, 200);
+  EXPECT_EQ(deleted.status, 202);
   CO_TRY(const auto gone, co_await call("GET", path));
   EXPECT_EQ(gone.status, 404);
   EXPECT_EQ(gone.text("error.code"), "not_found");

@@ -26,6 +26,12 @@ Json string_map_json(const control::StringMap& values) {
   return object;
 }
 
+// The contract's word for what runs now: another one after every start.
+std::string runtime_id(const Sandbox& sandbox) {
+  return sandbox.status == SandboxStatus::kPaused ? std::string{}
+                                                  : concat(sandbox.id, "-", sandbox.generation);
+}
+
 Json sandbox_json(const Sandbox& sandbox) {
   Json json = Json::object({{"id", sandbox.id},
                             {"template_id", sandbox.template_name},
@@ -38,6 +44,7 @@ Json sandbox_json(const Sandbox& sandbox) {
                             {"services", Json::array()},
                             {"resources", resources_json(sandbox)},
                             {"pod_name", sandbox.id},
+                            {"runtime_id", runtime_id(sandbox)},
                             {"runtime_generation", sandbox.generation},
                             {"metadata", string_map_json(sandbox.labels)},
                             {"expires_at", rfc3339_or_null(sandbox.expires_at)},
@@ -130,6 +137,7 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
       data_response(201, Json::object({{"sandbox_id", sandbox.id},
                                        {"status", control::status_name(sandbox.status)},
                                        {"pod_name", sandbox.id},
+                                       {"runtime_id", runtime_id(sandbox)},
                                        {"template", sandbox.template_name},
                                        {"cluster_id", "default"},
                                        {"bootstrap_mounts", Json::array()}})));
@@ -162,6 +170,7 @@ Task<> SandboxRoutes::status(NativeExchange& exchange, std::string id) {
                          {"team_id", sandbox.team_id},
                          {"user_id", ""},
                          {"pod_name", sandbox.id},
+                         {"runtime_id", runtime_id(sandbox)},
                          {"status", control::status_name(sandbox.status)},
                          {"claimed_at", rfc3339(sandbox.claimed_at)},
                          {"expires_at", rfc3339_or_null(sandbox.expires_at)},
@@ -171,8 +180,9 @@ Task<> SandboxRoutes::status(NativeExchange& exchange, std::string id) {
 
 Task<> SandboxRoutes::remove(NativeExchange& exchange, std::string id) {
   CO_TRY_DO(co_await sandboxes_.remove(exchange.principal().team_id, id));
+  // 202 is what the contract's clients wait for; nothing is left to be done all the same.
   co_return co_await exchange.respond(
-      data_response(200, Json::object({{"message", concat("sandbox ", id, " deleted")}})));
+      data_response(202, Json::object({{"message", concat("sandbox ", id, " deleted")}})));
 }
 
 }  // namespace atl::service::native

@@ -34,6 +34,11 @@ export async function withSandbox(body, config = { hardTtl: 600 }) {
   }
 }
 
+// A Date that is that many seconds from now, a minute more or less.
+export function isAbout(date, seconds) {
+  return Math.abs((date.getTime() - Date.now()) / 1000 - seconds) < 60;
+}
+
 // All output of a stream by source, until the process has ended.
 export async function heard(stream) {
   const bySource = {};

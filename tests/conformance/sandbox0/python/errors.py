@@ -41,18 +41,18 @@ def _():
 with sandbox_of() as sandbox:
     @check("files")
     def _():
-        with refused(404, "file_not_found"):
+        with refused(404, said="file_not_found"):
             sandbox.read_file("/workspace/none")
-        with refused(409, "path_not_directory"):
+        with refused(409, said="path_not_directory"):
             sandbox.list_files("/etc/passwd")
-        with refused(409, "path_exists"):
+        with refused(409, said="path_exists"):
             sandbox.mkdir("/etc")
 
     @check("contexts")
     def _():
-        with refused(400, "create_failed"):
+        with refused(400, said="create_failed"):
             sandbox.cmd("no-such-command-anywhere")
-        with refused(404, "context_not_found"):
+        with refused(404, said="context_not_found"):
             sandbox.get_context("ctx-00000000")
         with refused(400):
             sandbox.run("no-such-language", "1")
@@ -60,13 +60,13 @@ with sandbox_of() as sandbox:
     @check("signals, sizes and input that cannot be")
     def _():
         sleeping = sandbox.cmd("sleep 600", CmdOptions(wait=False)).context_id
-        with refused(400, "bad_request"):
+        with refused(400, said="bad_request"):
             sandbox.context_signal(sleeping, "SIGNOTHING")
-        with refused(409, "pty_unavailable"):
+        with refused(409, said="pty_unavailable"):
             sandbox.context_resize(sleeping, 24, 80)
         sandbox.delete_context(sleeping)
         ended = sandbox.cmd("true", CmdOptions(pty_rows=24, pty_cols=80)).context_id
-        with refused(410, "process_finished"):
+        with refused(410, said="process_finished"):
             sandbox.context_input(ended, "late\n")
 
 finish()

@@ -1,25 +1,10 @@
-"""Sandboxes: claim, get, list, status, update, refresh, delete."""
-import datetime
-
+"""Sandboxes: claim, get, list, status, delete."""
 from sandbox0 import SandboxWaitTimeoutError
 from sandbox0.apispec.models.sandbox_lifecycle_status import SandboxLifecycleStatus as Status
-from sandbox0.apispec.models.sandbox_refresh_request import SandboxRefreshRequest
-from sandbox0.apispec.models.sandbox_update_request import SandboxUpdateRequest
 
-from support import check, client, finish, refused, sandbox_of
+from support import check, client, finish, is_about, refused, sandbox_of
 
 sandboxes = client.sandboxes
-
-
-def is_about(moment, seconds):
-    left = (moment - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
-    return abs(left - seconds) < 60
-
-
-def update(sandbox, **config):
-    # from_dict, because the model would add fields that nobody asked to change.
-    return sandboxes.update(sandbox.id, SandboxUpdateRequest.from_dict({"config": config}))
-
 
 with sandbox_of(ttl=900, hard_ttl=1800, resources={"memory": "512Mi"},
                 env_vars={"GREETING": "hello world"}) as sandbox:
@@ -61,24 +46,6 @@ with sandbox_of(ttl=900, hard_ttl=1800, resources={"memory": "512Mi"},
             assert error.last_sandbox.id == sandbox.id
         else:
             raise AssertionError("it did not wait")
-
-    @check("update of ttl")
-    def _():
-        changed = update(sandbox, ttl=1200, hard_ttl=2400)
-        assert is_about(changed.expires_at, 1200) and is_about(changed.hard_expires_at, 2400)
-        assert is_about(sandboxes.get(sandbox.id).hard_expires_at, 2400)
-
-    @check("update of memory")
-    def _():
-        assert update(sandbox, resources={"memory": "768Mi"}).resources.memory == "768Mi"
-        assert sandboxes.get(sandbox.id).resources.memory == "768Mi"
-
-    @check("refresh")
-    def _():
-        refreshed = sandboxes.refresh(sandbox.id)
-        assert refreshed.sandbox_id == sandbox.id and is_about(refreshed.expires_at, 1200)
-        longer = sandboxes.refresh(sandbox.id, SandboxRefreshRequest(duration=600))
-        assert longer.expires_at and is_about(longer.hard_expires_at, 2400)
 
 
 @check("a sandbox without an end has none")

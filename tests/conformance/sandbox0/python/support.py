@@ -1,4 +1,5 @@
 """What the scripts share: a client of the official SDK, and checks that count themselves."""
+import datetime
 import os
 import sys
 import traceback
@@ -39,16 +40,23 @@ def sandbox_of(template="default", **config):
 
 
 @contextmanager
-def refused(status, code=None):
-    """The body must raise an APIError of this kind."""
+def refused(status, code=None, said=""):
+    """The body must raise an APIError of this kind. Where the SDK knows no error but 401 for a
+    route, it keeps the whole answer as the message instead of decoding it: `said` is in there."""
     try:
         yield
     except APIError as error:
         assert error.status_code == status, error
         assert code is None or error.code == code, error
-        assert error.message
+        assert error.message and said in error.message, error
     else:
         raise AssertionError(f"it succeeded instead of {status} {code}")
+
+
+def is_about(moment, seconds):
+    """That many seconds from now, a minute more or less."""
+    left = (moment - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+    return abs(left - seconds) < 60
 
 
 def heard(stream):
