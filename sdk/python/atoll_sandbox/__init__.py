@@ -1,0 +1,58 @@
+"""Sandboxes for programs nobody has read: run commands and code, move files, throw it away.
+
+    from atoll_sandbox import Sandbox
+
+    with Sandbox.create() as sandbox:
+        print(sandbox.run_code("1 + 1").text)
+
+`AsyncSandbox` is the same with `await`.
+"""
+from ._async.client import AsyncClient
+from ._async.contexts import AsyncContext
+from ._async.process import AsyncProcess
+from ._async.sandbox import AsyncSandbox
+from ._errors import (
+    AtollError,
+    AuthenticationError,
+    BuildError,
+    CodeError,
+    CommandError,
+    ConfigurationError,
+    ConflictError,
+    ConnectionFailedError,
+    DiskFullError,
+    FileExistsError,
+    FileNotFoundError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProcessEndedError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+    TemplateNotReadyError,
+    TimeoutError,
+    UnavailableError,
+)
+from ._models import Context as ContextInfo
+from ._models import ExecutionError, FileInfo
+from ._models import Sandbox as SandboxInfo
+from ._models import Template as TemplateInfo
+from ._models import TemplateLogRecord
+from ._results import CommandResult, Execution, OutputEvent, Result
+from ._sync.client import Client
+from ._sync.contexts import Context
+from ._sync.process import Process
+from ._sync.sandbox import Sandbox
+from ._version import VERSION as __version__
+
+__all__ = [
+    "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AtollError",
+    "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError", "CommandResult",
+    "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context", "ContextInfo",
+    "DiskFullError", "Execution", "ExecutionError", "FileExistsError", "FileInfo",
+    "FileNotFoundError", "InvalidRequestError", "NotFoundError", "OutputEvent",
+    "PermissionDeniedError", "Process", "ProcessEndedError", "ProtocolError", "RateLimitError",
+    "Result", "Sandbox", "SandboxInfo", "ServerError", "TemplateInfo", "TemplateLogRecord",
+    "TemplateNotReadyError", "TimeoutError", "UnavailableError", "__version__",
+]

@@ -1,0 +1,133 @@
+"""`sandbox.files`: read, write and look at files. Relative paths start in the template's working
+directory; `user` decides whose permissions count."""
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import AsyncIterator, List, Optional, Union
+
+from .._errors import FileNotFoundError, InvalidRequestError
+from .._models import FileInfo, FileList, FileMode, FileMove, FileWritten
+from .._wire import QueryValue, Request, parse, path as api_path
+from ._platform import Content, body_of, in_thread
+from .client import AsyncClient
+
+LocalPath = Union[str, "os.PathLike[str]"]
+
+
+class AsyncFiles:
+    def __init__(self, client: AsyncClient, sandbox_id: str) -> None:
+        self._client = client
+        self._path = api_path("sandboxes", sandbox_id, "files")
+
+    # Contents -----------------------------------------------------------------------------------
+    async def read(self, path: str, *, encoding: str = "utf-8", errors: str = "strict",
+                   user: Optional[str] = None) -> str:
+        """A whole file as text."""
+        return (await self.read_bytes(path, user=user)).decode(encoding, errors)
+
+    async def read_bytes(self, path: str, *, offset: int = 0, length: Optional[int] = None,
+                         user: Optional[str] = None) -> bytes:
+        """A whole file, or a part of it."""
+        content = bytearray()
+        async for piece in self.stream(path, offset=offset, length=length, user=user):
+            content += piece
+        return bytes(content)
+
+    async def stream(self, path: str, *, offset: int = 0, length: Optional[int] = None,
+                     user: Optional[str] = None) -> AsyncIterator[bytes]:
+        """A file piece by piece, however large it is."""
+        if offset < 0 or (length is not None and length < 0):
+            raise InvalidRequestError("offset and length must not be negative")
+        if length == 0:
+            return
+        headers = {}
+        if offset or length is not None:
+            end = "" if length is None else str(offset + length - 1)
+            headers["Range"] = f"bytes={offset}-{end}"
+        try:
+            reply = await self._client.open(Request("GET", self._path, headers=headers,
+                                                    query={"path": path, "user": user}))
+        except InvalidRequestError as error:
+            if error.status == 416:  # nothing is there that far behind
+                return
+            raise
+        try:
+            piece = await reply.next_piece()
+            while piece:
+                yield piece
+                piece = await reply.next_piece()
+        finally:
+            await reply.close()
+
+    async def write(self, path: str, data: Content, *, user: Optional[str] = None) -> int:
+        """Replaces a file at once, or not at all; makes missing parents. `data` is text, bytes, an
+        open file or pieces of bytes, which are sent as they come. Returns the size."""
+        body = body_of(data)
+        answer = await self._client.call(Request(
+            "POST", self._path, query={"path": path, "user": user}, content=body,
+            headers={"Content-Type": "application/octet-stream"},
+            repeatable=isinstance(body, bytes), lasting=True))
+        return parse(FileWritten.from_json, answer).size
+
+    async def upload(self, local: LocalPath, remote: str, *, user: Optional[str] = None) -> int:
+        """Copies a file of this machine into the sandbox. Returns its size."""
+        with pathlib.Path(local).open("rb") as file:
+            return await self.write(remote, file, user=user)
+
+    async def download(self, remote: str, local: LocalPath, *, user: Optional[str] = None) -> int:
+        """Copies a file of the sandbox to this machine, whole or not at all. Returns its size."""
+        target = pathlib.Path(local)
+        if target.is_dir():
+            target = target / pathlib.PurePosixPath(remote).name
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        size = 0
+        try:
+            with partial.open("wb") as file:
+                async for piece in self.stream(remote, user=user):
+                    size += await in_thread(file.write, piece)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return size
+
+    # Names --------------------------------------------------------------------------------------
+    async def list(self, path: str = ".", *, user: Optional[str] = None) -> List[FileInfo]:
+        """What a directory contains."""
+        return parse(FileList.from_json, await self._get("list", path, user)).entries
+
+    async def stat(self, path: str, *, user: Optional[str] = None) -> FileInfo:
+        """About a file; of a link, about the link itself."""
+        return parse(FileInfo.from_json, await self._get("stat", path, user))
+
+    async def exists(self, path: str, *, user: Optional[str] = None) -> bool:
+        try:
+            await self.stat(path, user=user)
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def mkdir(self, path: str, *, parents: bool = True, user: Optional[str] = None) -> None:
+        """Makes a directory. With `parents`, missing ones above it too, and it may exist."""
+        query: "dict[str, QueryValue]" = {"path": path, "mkdir": True, "recursive": parents,
+                                          "user": user}
+        await self._client.call(Request("POST", self._path, query=query, repeatable=parents))
+
+    async def move(self, source: str, destination: str, *, user: Optional[str] = None) -> None:
+        body = FileMove(source, destination, user).to_json()
+        await self._client.call(Request("POST", f"{self._path}/move", json=body))
+
+    async def remove(self, path: str, *, user: Optional[str] = None) -> None:
+        """Removes a file, or a directory with everything in it. Nothing there is no error."""
+        await self._client.call(
+            Request("DELETE", self._path, query={"path": path, "user": user}))
+
+    async def chmod(self, path: str, mode: Union[int, str], *, user: Optional[str] = None) -> None:
+        """`mode` is a number such as 0o755 or octal text such as "755"."""
+        text = f"{mode:04o}" if isinstance(mode, int) else mode
+        body = FileMode(path, text, user).to_json()
+        await self._client.call(Request("POST", f"{self._path}/chmod", json=body))
+
+    async def _get(self, verb: str, path: str, user: Optional[str]) -> object:
+        return await self._client.call(
+            Request("GET", f"{self._path}/{verb}", query={"path": path, "user": user}))
