@@ -65,6 +65,18 @@ Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t 
   return {};
 }
 
+Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& name,
+                            bool read_only) {
+  btrfs_ioctl_vol_args_v2 arguments{};
+  set_name(arguments, name);
+  arguments.fd = subvolume_fd;
+  arguments.flags = read_only ? BTRFS_SUBVOL_RDONLY : 0;
+  if (::ioctl(parent_fd, BTRFS_IOC_SNAP_CREATE_V2, &arguments) != 0) {
+    return fail_errno(concat("snapshotting into ", name));
+  }
+  return {};
+}
+
 Result<> destroy_subvolume(int parent_fd, const std::string& name) {
   btrfs_ioctl_vol_args_v2 arguments{};
   set_name(arguments, name);

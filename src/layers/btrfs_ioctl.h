@@ -14,6 +14,10 @@ Result<std::string> file_system_uuid(int fd);
 
 // Creates subvolume `name` in the directory. With a limit, it is limited from birth.
 Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t limit_bytes);
+// A copy of the subvolume as it is now, what is only in memory included. Durable when it returns;
+// the cost does not depend on its size.
+Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& name,
+                            bool read_only);
 // Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
 Result<> destroy_subvolume(int parent_fd, const std::string& name);
 Result<std::uint64_t> subvolume_id(int subvolume_fd);

@@ -44,6 +44,12 @@ class BtrfsVolumes final : public Volumes {
     return btrfs::create_subvolume(parent_fd, name, quota_ ? limit_bytes : 0);
   }
 
+  bool snapshots_whole() const override { return true; }
+  Result<> snapshot(const TreePlace& from, const TreePlace& to, bool read_only) override {
+    TRY(const Fd fd, open_directory(from.parent_fd, from.name));
+    return btrfs::snapshot_subvolume(fd.get(), to.parent_fd, to.name, read_only);
+  }
+
   Result<> destroy(int parent_fd, const std::string& name) override {
     auto destroyed = btrfs::destroy_subvolume(parent_fd, name);
     if (!destroyed && destroyed.error().code == Code::kInvalidArgument) {

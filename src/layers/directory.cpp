@@ -2,7 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +79,31 @@ bool has_directory(int parent_fd, const std::string& name) {
   struct stat info{};
   return ::fstatat(parent_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
          S_ISDIR(info.st_mode);
+}
+
+Result<> make_directory(int parent_fd, const char* name, unsigned mode) {
+  if (::mkdirat(parent_fd, name, mode) != 0 || ::fchmodat(parent_fd, name, mode, 0) != 0) {
+    return fail_errno(concat("creating directory ", name));
+  }
+  return {};
+}
+
+Result<> rename_new(int directory_fd, const std::string& from, const std::string& to) {
+  if (::renameat2(directory_fd, from.c_str(), directory_fd, to.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno == EEXIST) {
+      return fail(Code::kAlreadyExists, concat(to, " already exists"));
+    }
+    return fail_errno(concat("naming ", to));
+  }
+  return {};
+}
+
+Result<std::uint64_t> free_bytes_at(const std::string& path) {
+  struct statvfs info{};
+  if (::statvfs(path.c_str(), &info) != 0) {
+    return fail_errno(concat("asking for free space at ", path));
+  }
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 }  // namespace atl::layers

@@ -23,34 +23,9 @@ namespace {
 
 constexpr const char* kLayers = "layers";
 constexpr const char* kUppers = "uppers";
+constexpr const char* kSnapshots = "snapshots";
 constexpr const char* kTrash = "trash";
 constexpr std::string_view kNewPrefix = ".new-";
-
-Result<std::uint64_t> free_bytes_at(const std::string& path) {
-  struct statvfs info{};
-  if (::statvfs(path.c_str(), &info) != 0) {
-    return fail_errno(concat("asking for free space at ", path));
-  }
-  return std::uint64_t{info.f_bavail} * info.f_frsize;
-}
-
-// A directory of exactly this mode, whatever our umask.
-Result<> make_directory(int parent_fd, const char* name, unsigned mode) {
-  if (::mkdirat(parent_fd, name, mode) != 0 || ::fchmodat(parent_fd, name, mode, 0) != 0) {
-    return fail_errno(concat("creating directory ", name));
-  }
-  return {};
-}
-
-Result<> rename_new(int directory_fd, const std::string& from, const std::string& to) {
-  if (::renameat2(directory_fd, from.c_str(), directory_fd, to.c_str(), RENAME_NOREPLACE) != 0) {
-    if (errno == EEXIST) {
-      return fail(Code::kAlreadyExists, concat(to, " already exists"));
-    }
-    return fail_errno(concat("naming ", to));
-  }
-  return {};
-}
 
 Result<std::vector<std::string>> list_ids(int directory_fd) {
   TRY(std::vector<std::string> names, list_names(directory_fd));
@@ -60,7 +35,7 @@ Result<std::vector<std::string>> list_ids(int directory_fd) {
 
 class DirectoryPool final : public Pool {
  public:
-  DirectoryPool(DirectoryPoolParts parts, Fd layers, Fd uppers, Fd trash)
+  DirectoryPool(DirectoryPoolParts parts, Fd layers, Fd uppers, Fd snapshots, Fd trash)
       : lock_(std::move(parts.lock)),
         pool_path_(std::move(parts.pool_path)),
         root_path_(std::move(parts.root_path)),
@@ -68,6 +43,7 @@ class DirectoryPool final : public Pool {
         loop_(std::move(parts.loop)),
         layers_(std::move(layers)),
         uppers_(std::move(uppers)),
+        snapshots_(std::move(snapshots)),
         trash_(std::make_unique<Trash>(std::move(trash), *volumes_)) {}
 
   Result<PoolStatus> status() override {
@@ -97,7 +73,7 @@ class DirectoryPool final : public Pool {
     TRY_DO(volumes_->create(layers_.get(), temporary, 0));
     auto added = fill_layer(id, temporary, fill);
     if (!added) {
-      throw_away_layer(temporary);
+      throw_away_half_made(layers_.get(), temporary);
     }
     return added;
   }
@@ -129,9 +105,7 @@ class DirectoryPool final : public Pool {
     TRY_DO(volumes_->create(uppers_.get(), temporary, limit_bytes));
     auto made = fill_upper(id, temporary);
     if (!made) {
-      if (const auto removed = trash_->throw_away(uppers_.get(), temporary); !removed) {
-        LOG_WARN("a half-made upper stays until the next start", {"error", removed.error()});
-      }
+      throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(made).error());
     }
     return upper_path(id);
@@ -190,10 +164,82 @@ class DirectoryPool final : public Pool {
     return added;
   }
 
+  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) override {
+    TRY_DO(check_name("upper", id));
+    TRY_DO(check_name("snapshot", snapshot_id));
+    if (has_snapshot(snapshot_id)) {
+      return fail(Code::kAlreadyExists, concat("snapshot ", snapshot_id, " already exists"));
+    }
+    if (volumes_->snapshots_whole()) {
+      return volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), snapshot_id}, true);
+    }
+    const std::string temporary = unique_name(kNewPrefix, snapshot_id);
+    auto copied = volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), temporary}, true);
+    if (copied) {
+      copied = sync();
+    }
+    if (copied) {
+      copied = rename_new(snapshots_.get(), temporary, snapshot_id);
+    }
+    if (!copied) {
+      throw_away_half_made(snapshots_.get(), temporary);
+      return copied;
+    }
+    return sync();
+  }
+
+  bool has_snapshot(const std::string& id) override {
+    return is_valid_name(id) && has_directory(snapshots_.get(), id);
+  }
+
+  std::string snapshot_path(const std::string& id) override {
+    CHECK(is_valid_name(id));
+    return concat(root_path_, "/", kSnapshots, "/", id);
+  }
+
+  Result<> remove_snapshot(const std::string& id) override {
+    TRY_DO(check_name("snapshot", id));
+    if (!has_snapshot(id)) {
+      return {};
+    }
+    TRY_DO(volumes_->unseal(snapshots_.get(), id));
+    return trash_->throw_away(snapshots_.get(), id);
+  }
+
+  Result<std::vector<std::string>> list_snapshots() override { return list_ids(snapshots_.get()); }
+
+  Result<std::string> create_upper_from(const std::string& id, const std::string& snapshot_id,
+                                        std::uint64_t limit_bytes) override {
+    TRY(const std::string temporary, copy_of_snapshot(id, snapshot_id, limit_bytes));
+    auto named = rename_new(uppers_.get(), temporary, id);
+    if (!named) {
+      throw_away_half_made(uppers_.get(), temporary);
+      return fail(std::move(named).error());
+    }
+    return upper_path(id);
+  }
+
+  Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
+                         std::uint64_t limit_bytes) override {
+    TRY(const std::string temporary, copy_of_snapshot(id, snapshot_id, limit_bytes));
+    const unsigned flags = has_upper(id) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+    if (::renameat2(uppers_.get(), temporary.c_str(), uppers_.get(), id.c_str(), flags) != 0) {
+      auto failed = fail_errno(concat("restoring upper ", id));
+      throw_away_half_made(uppers_.get(), temporary);
+      return failed;
+    }
+    TRY_DO(sync());
+    throw_away_half_made(uppers_.get(), temporary);  // what it was before
+    return {};
+  }
+
+  Result<> sync_uppers() override { return sync(); }
+
   Result<std::vector<std::string>> collect() override {
     std::vector<std::string> done;
     for (const auto& [directory, what] :
-         {std::pair{layers_.get(), "layer "}, std::pair{uppers_.get(), "upper "}}) {
+         {std::pair{layers_.get(), "layer "}, std::pair{uppers_.get(), "upper "},
+          std::pair{snapshots_.get(), "snapshot "}}) {
       TRY(const std::vector<std::string> names, list_names(directory));
       for (const std::string& name : names) {
         if (!name.starts_with(kNewPrefix)) {
@@ -220,6 +266,7 @@ class DirectoryPool final : public Pool {
       trash_.reset();
       layers_.reset();
       uppers_.reset();
+      snapshots_.reset();
       volumes_.reset();
     }
     // May fail while something still uses the mount; then close can be called again.
@@ -283,13 +330,35 @@ class DirectoryPool final : public Pool {
     }
   }
 
-  void throw_away_layer(const std::string& temporary) {
-    auto removed = volumes_->unseal(layers_.get(), temporary);
+  // An upper to be, under a temporary name that is returned.
+  Result<std::string> copy_of_snapshot(const std::string& id, const std::string& snapshot_id,
+                                       std::uint64_t limit_bytes) {
+    TRY_DO(check_name("upper", id));
+    TRY_DO(check_name("snapshot", snapshot_id));
+    TRY_DO(check_limit(limit_bytes));
+    if (!has_snapshot(snapshot_id)) {
+      return fail(Code::kNotFound, concat("there is no snapshot ", snapshot_id));
+    }
+    std::string temporary = unique_name(kNewPrefix, id);
+    auto copied =
+        volumes_->snapshot({snapshots_.get(), snapshot_id}, {uppers_.get(), temporary}, false);
+    if (copied && volumes_->has_quota()) {
+      copied = volumes_->set_limit(uppers_.get(), temporary, limit_bytes);
+    }
+    if (!copied) {
+      throw_away_half_made(uppers_.get(), temporary);
+      return fail(std::move(copied).error());
+    }
+    return temporary;
+  }
+
+  void throw_away_half_made(int directory_fd, const std::string& temporary) {
+    auto removed = volumes_->unseal(directory_fd, temporary);
     if (removed) {
-      removed = trash_->throw_away(layers_.get(), temporary);
+      removed = trash_->throw_away(directory_fd, temporary);
     }
     if (!removed && removed.error().code != Code::kNotFound) {
-      LOG_WARN("a half-made layer stays until the next start", {"error", removed.error()});
+      LOG_WARN("something half-made stays until the next start", {"error", removed.error()});
     }
   }
 
@@ -307,6 +376,7 @@ class DirectoryPool final : public Pool {
   std::optional<LoopPool> loop_;
   Fd layers_;
   Fd uppers_;
+  Fd snapshots_;
   std::unique_ptr<Trash> trash_;
 };
 
@@ -316,9 +386,10 @@ Result<std::unique_ptr<Pool>> make_directory_pool(DirectoryPoolParts parts) {
   TRY(const Fd root, open_directory(AT_FDCWD, parts.root_path));
   TRY(Fd layers, open_private_directory(root.get(), kLayers));
   TRY(Fd uppers, open_private_directory(root.get(), kUppers));
+  TRY(Fd snapshots, open_private_directory(root.get(), kSnapshots));
   TRY(Fd trash, open_private_directory(root.get(), kTrash));
   return std::make_unique<DirectoryPool>(std::move(parts), std::move(layers), std::move(uppers),
-                                         std::move(trash));
+                                         std::move(snapshots), std::move(trash));
 }
 
 }  // namespace atl::layers

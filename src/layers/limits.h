@@ -19,6 +19,8 @@ inline constexpr unsigned kHostReservePercent = 5;
 inline constexpr unsigned kDefaultLoopPercent = 80;
 // Open directories while walking a tree that a sandbox made.
 inline constexpr std::size_t kMaxWalkDepth = 64;
+// What the kernel allows for all names, and for one value.
+inline constexpr std::size_t kMaxAttributeBytes = 64 * 1024;
 inline constexpr unsigned kMaxLoopAttempts = 64;
 inline constexpr unsigned kDetachWaitMs = 5000;
 inline constexpr unsigned kDetachNapMs = 5;

@@ -29,6 +29,11 @@ class PlainVolumes final : public Volumes {
     return {};
   }
 
+  bool snapshots_whole() const override { return false; }
+  Result<> snapshot(const TreePlace& from, const TreePlace& to, bool) override {
+    return copy_tree(from, to);
+  }
+
   Result<> destroy(int parent_fd, const std::string& name) override {
     return remove_tree(parent_fd, name);
   }

@@ -66,6 +66,25 @@ class Pool {
   // REQUIRES: nothing has the upper mounted. When it fails, the upper is back under its name.
   virtual Result<> commit_upper(const std::string& id, const std::string& layer_id) = 0;
 
+  // Snapshots: an upper as it was at one moment, immutable. On btrfs the cost does not depend on
+  // the size; elsewhere it is a copy. The upper may be in use: who wants a moment that is
+  // consistent for its programs stops them meanwhile. Durable when it returns.
+  virtual Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) = 0;
+  virtual bool has_snapshot(const std::string& id) = 0;
+  virtual std::string snapshot_path(const std::string& id) = 0;  // absolute; the tree is in "upper"
+  virtual Result<> remove_snapshot(const std::string& id) = 0;   // idempotent, returns quickly
+  virtual Result<std::vector<std::string>> list_snapshots() = 0;
+  // A new upper that begins as the snapshot.
+  virtual Result<std::string> create_upper_from(const std::string& id,
+                                                const std::string& snapshot_id,
+                                                std::uint64_t limit_bytes) = 0;
+  // The upper becomes what the snapshot is, wholly or not at all. Durable when it returns.
+  // REQUIRES: nothing has the upper mounted.
+  virtual Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
+                                 std::uint64_t limit_bytes) = 0;
+  // What was written to any upper so far is on disk when it returns.
+  virtual Result<> sync_uppers() = 0;
+
   // Removes half-made layers and uppers that a killed process left, and finishes deletions.
   // Says what it did. Called once at start, before anything else uses the pool.
   virtual Result<std::vector<std::string>> collect() = 0;

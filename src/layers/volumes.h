@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "layers/copy_tree.h"
 #include "layers/room.h"
 
 namespace atl::layers {
@@ -23,6 +24,11 @@ class Volumes {
 
   // An empty volume, limited from its first byte when `limit_bytes` is not 0 and there is quota.
   virtual Result<> create(int parent_fd, const std::string& name, std::uint64_t limit_bytes) = 0;
+  // A volume like `from` at one moment, without a limit. True in `snapshots_whole`: it appears
+  // whole or not at all, durable, at the same cost for any size; else it is a copy that takes its
+  // time.
+  virtual bool snapshots_whole() const = 0;
+  virtual Result<> snapshot(const TreePlace& from, const TreePlace& to, bool read_only) = 0;
   // Idempotent: a volume that is not there is destroyed.
   virtual Result<> destroy(int parent_fd, const std::string& name) = 0;
   // Read-only for everybody, and back.

@@ -1,4 +1,4 @@
-// A Pool without a disk: two sets of names.
+// A Pool without a disk: sets of names.
 #pragma once
 
 #include <mutex>
@@ -74,6 +74,52 @@ class FakePool final : public layers::Pool {
     layers_.insert(layer_id);
     return {};
   }
+  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) override {
+    const std::lock_guard guard{mutex_};
+    if (!uppers_.contains(id)) {
+      return fail(Code::kNotFound, "no such upper");
+    }
+    if (!snapshots_.insert(snapshot_id).second) {
+      return fail(Code::kAlreadyExists, "the snapshot exists");
+    }
+    return {};
+  }
+  bool has_snapshot(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    return snapshots_.contains(id);
+  }
+  std::string snapshot_path(const std::string& id) override { return "/snapshots/" + id; }
+  Result<> remove_snapshot(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    snapshots_.erase(id);
+    return {};
+  }
+  Result<std::vector<std::string>> list_snapshots() override {
+    const std::lock_guard guard{mutex_};
+    return std::vector<std::string>(snapshots_.begin(), snapshots_.end());
+  }
+  Result<std::string> create_upper_from(const std::string& id, const std::string& snapshot_id,
+                                        std::uint64_t limit_bytes) override {
+    if (!has_snapshot(snapshot_id)) {
+      return fail(Code::kNotFound, "no such snapshot");
+    }
+    return create_upper(id, limit_bytes);
+  }
+  Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
+                         std::uint64_t) override {
+    if (!has_snapshot(snapshot_id)) {
+      return fail(Code::kNotFound, "no such snapshot");
+    }
+    const std::lock_guard guard{mutex_};
+    uppers_.insert(id);
+    restored_.push_back(id);
+    return {};
+  }
+  Result<> sync_uppers() override {
+    const std::lock_guard guard{mutex_};
+    ++syncs_;
+    return {};
+  }
   Result<std::vector<std::string>> collect() override { return std::vector<std::string>{}; }
   Result<> close() override { return {}; }
 
@@ -88,11 +134,22 @@ class FakePool final : public layers::Pool {
     const std::lock_guard guard{mutex_};
     return limits_;
   }
+  std::vector<std::string> restored() {
+    const std::lock_guard guard{mutex_};
+    return restored_;
+  }
+  int syncs() {
+    const std::lock_guard guard{mutex_};
+    return syncs_;
+  }
 
  private:
   std::mutex mutex_;
   std::set<std::string> layers_{"base-1", "base-2"};
   std::set<std::string> uppers_;
+  std::set<std::string> snapshots_;
+  std::vector<std::string> restored_;
+  int syncs_ = 0;
   layers::PoolStatus status_{
       .backend = layers::Backend::kCopy, .total_bytes = 100ULL << 30, .free_bytes = 50ULL << 30};
   std::vector<std::uint64_t> limits_;
