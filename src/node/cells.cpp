@@ -118,6 +118,10 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
   if (!request.existing_upper && has_upper) {
     return fail(Code::kAlreadyExists, concat("cell ", request.id, " already has a disk"));
   }
+  if (!request.from_snapshot.empty() && !parts_.pool.has_snapshot(request.from_snapshot)) {
+    return fail(Code::kNotFound, concat("snapshot ", request.from_snapshot, " is not on this node"),
+                "snapshot_not_found");
+  }
   TRY_DO(check_space(request));
   return spec;
 }
@@ -172,7 +176,10 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
                                   StoredCell stored) {
   TRY_DO(parts_.records.put(stored));
   if (stored.fresh_upper) {
-    TRY(spec.upper_dir, parts_.pool.create_upper(request.id, request.limits.disk_bytes));
+    TRY(spec.upper_dir, request.from_snapshot.empty()
+                            ? parts_.pool.create_upper(request.id, request.limits.disk_bytes)
+                            : parts_.pool.create_upper_from(request.id, request.from_snapshot,
+                                                            request.limits.disk_bytes));
   } else {
     TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }
@@ -331,18 +338,6 @@ Result<> Cells::set_limits(const std::string& id, const Limits& limits) {
   TRY_DO(require_running(id));
   TRY_DO(parts_.runtime.set_limits(id, runtime_limits(limits)));
   return limit_disk(id, limits.disk_bytes);
-}
-
-Result<> Cells::freeze(const std::string& id) {
-  const IdLocks::Guard guard = locks_.lock(id);
-  TRY_DO(require_running(id));
-  return parts_.runtime.freeze(id);
-}
-
-Result<> Cells::thaw(const std::string& id) {
-  const IdLocks::Guard guard = locks_.lock(id);
-  TRY_DO(require_running(id));
-  return parts_.runtime.thaw(id);
 }
 
 Result<> Cells::stop() {

@@ -63,8 +63,12 @@ class Cells {
   std::vector<CellInfo> list(const std::string& after_id, std::size_t max_count) const;
   Result<Usage> usage(const std::string& id);
   Result<> set_limits(const std::string& id, const Limits& limits);
+  // What it wrote is on disk when this returns.
   Result<> freeze(const std::string& id);
   Result<> thaw(const std::string& id);
+  // A running cell stands still meanwhile, as short as can be; one that was frozen stays it.
+  Result<SnapshotAnswer> snapshot(const SnapshotRequest& request);
+  Result<> restore(const SnapshotRequest& request);
   // Destroys every cell and keeps its upper, except those of builds. Called when no request is
   // under way any more.
   Result<> stop();
@@ -92,6 +96,7 @@ class Cells {
   Result<DeathWatch::Ticket> watch(const std::string& id, Fd pidfd);
   void on_death(DeathWatch::Ticket ticket);
   Result<> end_processes(const Entry& entry);
+  Result<SnapshotAnswer> snapshot_still(const SnapshotRequest& request);
 
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
   bool adopt(const StoredCell& stored);

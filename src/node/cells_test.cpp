@@ -155,9 +155,9 @@ TEST_F(CellsTest, OperationsNeedARunningCell) {
   EXPECT_EQ(cells_->usage("a").error().code, Code::kNotFound);
   ASSERT_TRUE(cells_->create(request("a")));
   EXPECT_TRUE(cells_->freeze("a"));
-  EXPECT_TRUE(runtime_.is_frozen("a"));
+  EXPECT_TRUE(*runtime_.is_frozen("a"));
   EXPECT_TRUE(cells_->thaw("a"));
-  EXPECT_FALSE(runtime_.is_frozen("a"));
+  EXPECT_FALSE(*runtime_.is_frozen("a"));
   EXPECT_TRUE(cells_->set_limits("a", {.memory_bytes = 5}));
   EXPECT_EQ(runtime_.spec("a").limits.memory_bytes, 5U);
   const auto usage = cells_->usage("a");

@@ -102,7 +102,7 @@ class NodeClient final : public Node {
     co_return ok();
   }
   Task<> freeze(std::string id) override {
-    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kFreeze, id)));
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kFreeze, id), kCommitTimeout));
     co_return ok();
   }
   Task<> thaw(std::string id) override {
@@ -117,7 +117,25 @@ class NodeClient final : public Node {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kRemoveLayer, layer)));
     co_return ok();
   }
-  Task<std::vector<std::string>> list_layers() override;
+  Task<std::vector<std::string>> list_layers() override {
+    return list_names(RequestKind::kListLayers);
+  }
+  Task<SnapshotAnswer> snapshot(SnapshotRequest request) override {
+    CO_TRY(const auto payload,
+           co_await call(encode(RequestKind::kSnapshot, request), kCommitTimeout));
+    co_return decode_snapshot(payload);
+  }
+  Task<> restore(SnapshotRequest request) override {
+    CO_TRY_DO(co_await call(encode(RequestKind::kRestore, request), kCommitTimeout));
+    co_return ok();
+  }
+  Task<> remove_snapshot(std::string snapshot) override {
+    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kRemoveSnapshot, snapshot)));
+    co_return ok();
+  }
+  Task<std::vector<std::string>> list_snapshots() override {
+    return list_names(RequestKind::kListSnapshots);
+  }
   Task<> build_builtin(std::string name) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kBuildBuiltin, name)));
     co_return ok();
@@ -125,6 +143,8 @@ class NodeClient final : public Node {
   Task<Event> next_event() override;
 
  private:
+  Task<std::vector<std::string>> list_names(RequestKind kind);
+
   // A connection for one call. What is not given back is closed.
   class Lease {
    public:
@@ -223,11 +243,10 @@ Task<std::vector<CellInfo>> NodeClient::list() {
   }
 }
 
-Task<std::vector<std::string>> NodeClient::list_layers() {
+Task<std::vector<std::string>> NodeClient::list_names(RequestKind kind) {
   std::vector<std::string> all;
   for (;;) {
-    const std::string request = all.empty() ? encode_plain(RequestKind::kListLayers)
-                                            : encode_with_id(RequestKind::kListLayers, all.back());
+    const std::string request = all.empty() ? encode_plain(kind) : encode_with_id(kind, all.back());
     CO_TRY(const auto payload, co_await call(request));
     CO_TRY(auto page, decode_names(payload));
     const std::size_t count = page.size();
@@ -271,6 +290,18 @@ Task<> Node::remove_layer(std::string) {
   co_return no_layers();
 }
 Task<std::vector<std::string>> Node::list_layers() {
+  co_return no_layers();
+}
+Task<SnapshotAnswer> Node::snapshot(SnapshotRequest) {
+  co_return no_layers();
+}
+Task<> Node::restore(SnapshotRequest) {
+  co_return no_layers();
+}
+Task<> Node::remove_snapshot(std::string) {
+  co_return no_layers();
+}
+Task<std::vector<std::string>> Node::list_snapshots() {
   co_return no_layers();
 }
 Task<> Node::build_builtin(std::string) {

@@ -15,7 +15,7 @@
 namespace atl::node {
 
 // What control needs from a node; a fake implements it in control's tests. A node that has no
-// storage to change may leave out the part about layers.
+// storage to change may leave out the part about layers and snapshots.
 class Node {
  public:
   virtual ~Node() = default;
@@ -25,11 +25,16 @@ class Node {
   virtual Task<std::vector<CellInfo>> list() = 0;
   virtual Task<Usage> usage(std::string id) = 0;
   virtual Task<> set_limits(std::string id, Limits limits) = 0;
+  // It stands still, and what it wrote is on disk.
   virtual Task<> freeze(std::string id) = 0;
   virtual Task<> thaw(std::string id) = 0;
   virtual Task<> commit_layer(CommitRequest request);
   virtual Task<> remove_layer(std::string layer);
   virtual Task<std::vector<std::string>> list_layers();
+  virtual Task<SnapshotAnswer> snapshot(SnapshotRequest request);
+  virtual Task<> restore(SnapshotRequest request);
+  virtual Task<> remove_snapshot(std::string snapshot);
+  virtual Task<std::vector<std::string>> list_snapshots();
   virtual Task<> build_builtin(std::string name);  // returns at once; events tell the rest
   // The next event; kUnavailable when the connection to the node was lost (events may have been
   // missed: call list() and watch again).

@@ -71,6 +71,12 @@ Result<> check_create(const CreateRequest& request) {
   for (const std::string& layer : request.layers) {
     TRY_DO(check_layer_id(layer));
   }
+  if (!request.from_snapshot.empty()) {
+    TRY_DO(check_layer_id(request.from_snapshot));
+    if (request.existing_upper) {
+      return fail(Code::kInvalidArgument, "a disk that exists cannot begin as a snapshot");
+    }
+  }
   if (request.host_network && !request.id.starts_with(kBuildCellPrefix)) {
     return fail(Code::kInvalidArgument, "only the cell of a build may use the host's network");
   }
@@ -101,6 +107,7 @@ CreateRequest read_create(ByteReader& in) {
   request.layers = in.strings();
   request.limits = read_limits(in);
   request.existing_upper = in.boolean();
+  request.from_snapshot = in.string();
   request.host_network = in.boolean();
   return request;
 }
@@ -145,9 +152,16 @@ Result<> check_decoded(const DecodedRequest& request) {
       TRY_DO(check_id(request.commit.id));
       return check_layer_id(request.commit.layer);
     case RequestKind::kRemoveLayer:
+    case RequestKind::kRemoveSnapshot:
       return check_layer_id(request.layer);
     case RequestKind::kListLayers:
+    case RequestKind::kListSnapshots:
       return request.layer.empty() ? Result<>{} : check_layer_id(request.layer);
+    case RequestKind::kSnapshot:
+    case RequestKind::kRestore:
+      TRY_DO(check_id(request.snapshot.id));
+      TRY_DO(check_limits({.disk_bytes = request.snapshot.disk_bytes}));
+      return check_layer_id(request.snapshot.snapshot);
     case RequestKind::kBuildBuiltin:
       return check_layer_id(request.name);  // the same characters
   }
@@ -173,7 +187,7 @@ std::string encode(const CreateRequest& request) {
   ByteWriter out = begin(RequestKind::kCreate);
   out.string(request.id).string(request.hostname).strings(request.layers);
   write_limits(out, request.limits);
-  out.boolean(request.existing_upper).boolean(request.host_network);
+  out.boolean(request.existing_upper).string(request.from_snapshot).boolean(request.host_network);
   return std::move(out).bytes();
 }
 
@@ -193,6 +207,12 @@ std::string encode_set_limits(std::string_view id, const Limits& limits) {
   ByteWriter out = begin(RequestKind::kSetLimits);
   out.string(id);
   write_limits(out, limits);
+  return std::move(out).bytes();
+}
+
+std::string encode(RequestKind kind, const SnapshotRequest& request) {
+  ByteWriter out = begin(kind);
+  out.string(request.id).string(request.snapshot).u64(request.disk_bytes);
   return std::move(out).bytes();
 }
 
@@ -240,10 +260,18 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
       request.commit.id = in.string();
       request.commit.layer = in.string();
       break;
+    case RequestKind::kSnapshot:
+    case RequestKind::kRestore:
+      request.snapshot.id = in.string();
+      request.snapshot.snapshot = in.string();
+      request.snapshot.disk_bytes = in.u64();
+      break;
     case RequestKind::kRemoveLayer:
+    case RequestKind::kRemoveSnapshot:
       request.layer = in.string();
       break;
     case RequestKind::kListLayers:
+    case RequestKind::kListSnapshots:
       request.layer = in.remaining() > 0 ? in.string() : std::string{};
       break;
     case RequestKind::kBuildBuiltin:
@@ -308,6 +336,12 @@ std::string encode_payload(const Usage& usage) {
   return std::move(out).bytes();
 }
 
+std::string encode_payload(const SnapshotAnswer& answer) {
+  ByteWriter out;
+  out.u64(answer.stopped_nanoseconds);
+  return std::move(out).bytes();
+}
+
 std::string encode_payload(const HelloAnswer& hello) {
   ByteWriter out;
   out.string(hello.version).string(hello.runtime);
@@ -354,6 +388,14 @@ Result<Usage> decode_usage(std::string_view payload) {
   usage.disk_bytes = in.u64();
   TRY_DO(in.finish());
   return usage;
+}
+
+Result<SnapshotAnswer> decode_snapshot(std::string_view payload) {
+  ByteReader in{payload};
+  SnapshotAnswer answer;
+  answer.stopped_nanoseconds = in.u64();
+  TRY_DO(in.finish());
+  return answer;
 }
 
 Result<HelloAnswer> decode_hello(std::string_view payload) {

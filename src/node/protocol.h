@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kMaxProcesses = 1 << 20;
 inline constexpr std::uint64_t kMaxDiskBytes = 1ULL << 50;
 // A list of cells or layers comes in pages of this size; a shorter page is the last one.
 inline constexpr std::size_t kCellsPerPage = 512;
-inline constexpr std::size_t kLayersPerPage = 512;
+inline constexpr std::size_t kLayersPerPage = 512;  // of snapshots too
 // A layer that every node has: an empty tree, for a cell that makes an image from nothing.
 inline constexpr const char* kEmptyLayer = "empty-1";
 // Cells that make layers. Nobody continues them: they do not outlive a stop of the node.
@@ -44,6 +44,10 @@ enum class RequestKind : std::uint8_t {
   kRemoveLayer = 11,
   kListLayers = 12,
   kBuildBuiltin = 13,
+  kSnapshot = 14,
+  kRestore = 15,
+  kRemoveSnapshot = 16,
+  kListSnapshots = 17,
 };
 
 // 0 means: no limit.
@@ -61,6 +65,8 @@ struct CreateRequest {
   Limits limits;
   // false: a fresh upper, it must not exist yet. true: continue on the existing upper.
   bool existing_upper = false;
+  // Not empty: the fresh upper begins as this snapshot.
+  std::string from_snapshot;
   // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
   bool host_network = false;
 };
@@ -86,6 +92,18 @@ struct Usage {
 struct CommitRequest {
   std::string id;     // a cell; it ends
   std::string layer;  // a layer id that is not taken; the cell's upper becomes it
+};
+
+// kSnapshot: the cell's upper, as it is now, becomes the snapshot; a running cell stands still
+// meanwhile. kRestore: the upper of a cell that does not run becomes what the snapshot is.
+struct SnapshotRequest {
+  std::string id;                // a cell
+  std::string snapshot;          // named like a layer
+  std::uint64_t disk_bytes = 0;  // kRestore: the limit of the restored disk
+};
+
+struct SnapshotAnswer {
+  std::uint64_t stopped_nanoseconds = 0;  // how long the cell stood still
 };
 
 // A builtin template.
@@ -125,11 +143,12 @@ struct Event {
 // Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze and kThaw carry
 // an id; kList may carry one: the last id of the page before. kRemoveLayer and kListLayers are the
 // same with layer ids, kBuildBuiltin carries a template's name and is answered at once; the outcome
-// comes as events. kWatch is answered with an empty ok
-// once events will come, then the events follow.
+// comes as events. kRemoveSnapshot and kListSnapshots are like those of layers. kWatch is answered
+// with an empty ok once events will come, then the events follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
 std::string encode(const CommitRequest& request);
+std::string encode(RequestKind kind, const SnapshotRequest& request);
 std::string encode_set_limits(std::string_view id, const Limits& limits);
 std::string encode_plain(RequestKind kind);
 std::string encode_with_id(RequestKind kind, std::string_view id);
@@ -139,8 +158,10 @@ struct DecodedRequest {
   CreateRequest create;
   DestroyRequest destroy;
   CommitRequest commit;
+  SnapshotRequest snapshot;
   std::string id;     // of a cell; kList: empty or the last id seen
-  std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen
+  std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen;
+                      // the same of snapshots
   std::string name;   // kBuildBuiltin
   Limits limits;      // kSetLimits
 };
@@ -159,12 +180,14 @@ Result<std::string> decode_answer(std::string_view datagram);
 std::string encode_payload(const CellInfo& info);
 std::string encode_payload(const std::vector<CellInfo>& infos);
 std::string encode_payload(const Usage& usage);
+std::string encode_payload(const SnapshotAnswer& answer);
 std::string encode_payload(const HelloAnswer& hello);
 std::string encode_payload(const std::vector<std::string>& names);
 std::string encode_event(const Event& event);
 Result<CellInfo> decode_cell(std::string_view payload);
 Result<std::vector<CellInfo>> decode_cells(std::string_view payload);
 Result<Usage> decode_usage(std::string_view payload);
+Result<SnapshotAnswer> decode_snapshot(std::string_view payload);
 Result<HelloAnswer> decode_hello(std::string_view payload);
 Result<std::vector<std::string>> decode_names(std::string_view payload);
 Result<Event> decode_event(std::string_view datagram);

@@ -44,6 +44,13 @@ Result<Fd> open_socket(const std::string& path, uid_t uid, gid_t gid) {
   return fd;
 }
 
+std::vector<std::string> page_after(std::vector<std::string> names, const std::string& last) {
+  std::ranges::sort(names);
+  names.erase(names.begin(), std::ranges::upper_bound(names, last));
+  names.resize(std::min(names.size(), kLayersPerPage));
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::start(Parts parts) {
@@ -177,6 +184,11 @@ Result<std::string> Server::handle(std::string_view datagram) {
     case RequestKind::kListLayers:
     case RequestKind::kBuildBuiltin:
       return handle_layer(request);
+    case RequestKind::kSnapshot:
+    case RequestKind::kRestore:
+    case RequestKind::kRemoveSnapshot:
+    case RequestKind::kListSnapshots:
+      return handle_snapshot(request);
     default:
       return handle_cell(request);
   }
@@ -201,14 +213,33 @@ Result<std::string> Server::handle_layer(const DecodedRequest& request) {
       return std::string{};
     case RequestKind::kListLayers: {
       TRY(std::vector<std::string> names, parts_.pool->list_layers());
-      std::ranges::sort(names);
-      names.erase(names.begin(), std::ranges::upper_bound(names, request.layer));
-      names.resize(std::min(names.size(), kLayersPerPage));
-      return encode_payload(names);
+      return encode_payload(page_after(std::move(names), request.layer));
     }
     default:
       TRY_DO(parts_.templates->build(request.name));
       return std::string{};
+  }
+}
+
+Result<std::string> Server::handle_snapshot(const DecodedRequest& request) {
+  if (parts_.pool == nullptr) {
+    return fail(Code::kUnimplemented, "this node does not make snapshots");
+  }
+  switch (request.kind) {
+    case RequestKind::kSnapshot: {
+      TRY(const SnapshotAnswer answer, parts_.cells.snapshot(request.snapshot));
+      return encode_payload(answer);
+    }
+    case RequestKind::kRestore:
+      TRY_DO(parts_.cells.restore(request.snapshot));
+      return std::string{};
+    case RequestKind::kRemoveSnapshot:
+      TRY_DO(parts_.pool->remove_snapshot(request.layer));
+      return std::string{};
+    default: {
+      TRY(std::vector<std::string> names, parts_.pool->list_snapshots());
+      return encode_payload(page_after(std::move(names), request.layer));
+    }
   }
 }
 

@@ -56,6 +56,7 @@ class Server {
   void stream_events(int socket);
   Result<std::string> handle(std::string_view datagram);
   Result<std::string> handle_layer(const DecodedRequest& request);
+  Result<std::string> handle_snapshot(const DecodedRequest& request);
   Result<std::string> handle_cell(const DecodedRequest& request);
 
   Parts parts_;

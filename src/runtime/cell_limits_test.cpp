@@ -175,7 +175,9 @@ TEST_F(LimitsTest, AFrozenCellIsSilentUntilItThaws) {
   }
   const auto cell = create("one");
   ASSERT_TRUE(cell);
+  EXPECT_FALSE(*runtime().is_frozen("one"));
   ASSERT_TRUE(runtime().freeze("one"));
+  EXPECT_TRUE(*runtime().is_frozen("one"));
   const auto before = runtime().usage("one");
   std::string reply;
   std::thread asking{[&] { reply = ask("one", "ping"); }};

@@ -81,6 +81,7 @@ class Runtime {
   virtual Result<Usage> usage(const std::string& id) = 0;
   virtual Result<> freeze(const std::string& id) = 0;
   virtual Result<> thaw(const std::string& id) = 0;
+  virtual Result<bool> is_frozen(const std::string& id) = 0;
   // Ids of all cells of this instance that have kernel objects (cgroups), alive or not.
   virtual Result<std::vector<std::string>> list() = 0;
   // Removes the instance's own kernel objects. REQUIRES: no cell is left.

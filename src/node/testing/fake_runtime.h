@@ -70,6 +70,10 @@ class FakeRuntime final : public runtime::Runtime {
   }
   Result<> freeze(const std::string& id) override { return set_frozen(id, true); }
   Result<> thaw(const std::string& id) override { return set_frozen(id, false); }
+  Result<bool> is_frozen(const std::string& id) override {
+    const std::lock_guard guard{mutex_};
+    return cells_.at(id).frozen;
+  }
   Result<std::vector<std::string>> list() override {
     const std::lock_guard guard{mutex_};
     std::vector<std::string> ids;
@@ -111,10 +115,6 @@ class FakeRuntime final : public runtime::Runtime {
   bool exists(const std::string& id) {
     const std::lock_guard guard{mutex_};
     return cells_.contains(id);
-  }
-  bool is_frozen(const std::string& id) {
-    const std::lock_guard guard{mutex_};
-    return cells_.at(id).frozen;
   }
   runtime::CellSpec spec(const std::string& id) {
     const std::lock_guard guard{mutex_};

@@ -204,6 +204,12 @@ Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage)
   return {};
 }
 
+Result<bool> read_frozen(const CgroupHierarchy& hierarchy, int cell_fd) {
+  TRY(const std::string state,
+      read_file_at(cell_fd, hierarchy.version2 ? "cgroup.freeze" : "freezer.state"));
+  return trim(state) == (hierarchy.version2 ? "1" : "FROZEN");
+}
+
 Result<> write_frozen(const CgroupHierarchy& hierarchy, int cell_fd, bool frozen) {
   if (hierarchy.version2) {
     TRY_DO(write_existing_at(cell_fd, "cgroup.freeze", frozen ? "1" : "0"));

@@ -30,5 +30,6 @@ Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage)
 
 // REQUIRES: freezing is the hierarchy's duty. Freezing returns when everything has stopped.
 Result<> write_frozen(const CgroupHierarchy& hierarchy, int cell_fd, bool frozen);
+Result<bool> read_frozen(const CgroupHierarchy& hierarchy, int cell_fd);
 
 }  // namespace atl::runtime::namespaces

@@ -220,6 +220,11 @@ Result<> CgroupTree::freeze(const std::string& id) const {
   return write_frozen(*find(Duty::kFreeze), cell.get(), true);
 }
 
+Result<bool> CgroupTree::is_frozen(const std::string& id) const {
+  TRY(const Fd cell, open_cell(Duty::kFreeze, id));
+  return read_frozen(*find(Duty::kFreeze), cell.get());
+}
+
 Result<> CgroupTree::thaw(const std::string& id) const {
   TRY(const Fd cell, open_cell(Duty::kFreeze, id));
   return write_frozen(*find(Duty::kFreeze), cell.get(), false);

@@ -39,6 +39,7 @@ class CgroupTree {
   // Returns when every process of the cell has stopped.
   Result<> freeze(const std::string& id) const;
   Result<> thaw(const std::string& id) const;
+  Result<bool> is_frozen(const std::string& id) const;
   // A frozen process of version 1 dies only when it thaws. REQUIRES: the cell has been killed.
   void let_killed_die(const std::string& id) const;
   Result<std::vector<std::string>> list() const;

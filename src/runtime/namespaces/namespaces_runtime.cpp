@@ -179,6 +179,10 @@ class NamespacesRuntime final : public Runtime {
     TRY_DO(check_id(id));
     return cgroups_.freeze(id);
   }
+  Result<bool> is_frozen(const std::string& id) override {
+    TRY_DO(check_id(id));
+    return cgroups_.is_frozen(id);
+  }
   Result<> thaw(const std::string& id) override {
     TRY_DO(check_id(id));
     return cgroups_.thaw(id);

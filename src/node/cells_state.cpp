@@ -1,0 +1,72 @@
+// Cells that stand still: paused, snapshotted, put back to an earlier moment.
+#include <chrono>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "node/cells.h"
+
+namespace atl::node {
+
+Result<> Cells::freeze(const std::string& id) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  TRY_DO(require_running(id));
+  TRY_DO(parts_.runtime.freeze(id));
+  return parts_.pool.sync_uppers();
+}
+
+Result<> Cells::thaw(const std::string& id) {
+  const IdLocks::Guard guard = locks_.lock(id);
+  TRY_DO(require_running(id));
+  return parts_.runtime.thaw(id);
+}
+
+Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.id);
+  if (!parts_.pool.has_upper(request.id)) {
+    return fail(Code::kNotFound, concat("there is no cell ", request.id));
+  }
+  if (parts_.pool.has_snapshot(request.snapshot)) {
+    return fail(Code::kAlreadyExists, concat("snapshot ", request.snapshot, " already exists"));
+  }
+  const std::optional<Entry> entry = find(request.id);
+  const bool moves = entry && entry->ticket != 0 && parts_.runtime.capabilities().freeze;
+  if (moves) {
+    TRY(const bool frozen, parts_.runtime.is_frozen(request.id));
+    if (!frozen) {
+      return snapshot_still(request);
+    }
+  }
+  TRY_DO(parts_.pool.snapshot_upper(request.id, request.snapshot));
+  return SnapshotAnswer{};
+}
+
+// REQUIRES: the id's lock, a cell that runs and is not frozen.
+Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
+  // What is only in memory goes to disk while the cell still runs, so that it stands still only
+  // for what it writes until then.
+  TRY_DO(parts_.pool.sync_uppers());
+  const auto begin = std::chrono::steady_clock::now();
+  TRY_DO(parts_.runtime.freeze(request.id));
+  auto taken = parts_.pool.snapshot_upper(request.id, request.snapshot);
+  if (auto thawed = parts_.runtime.thaw(request.id); !thawed) {
+    LOG_ERROR("a cell stays frozen after its snapshot", {"cell", request.id},
+              {"error", thawed.error()});
+    return fail(std::move(thawed).error());
+  }
+  TRY_DO(taken);
+  const auto stopped = std::chrono::steady_clock::now() - begin;
+  return SnapshotAnswer{static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(stopped).count())};
+}
+
+Result<> Cells::restore(const SnapshotRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.id);
+  const std::optional<Entry> entry = find(request.id);
+  if (entry && entry->ticket != 0) {
+    return fail(Code::kFailedPrecondition,
+                concat("cell ", request.id, " runs; its disk cannot be exchanged"));
+  }
+  return parts_.pool.restore_upper(request.id, request.snapshot, request.disk_bytes);
+}
+
+}  // namespace atl::node
