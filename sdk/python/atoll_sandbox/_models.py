@@ -94,7 +94,10 @@ class SandboxCreate:
 
 @dataclass(frozen=True)
 class SandboxClaim:
-    """A new sandbox, in short."""
+    """A new sandbox, in short.
+
+    - runtime_id: Names what runs now; another one after every start.
+    """
 
     sandbox_id: str
     status: SandboxStatus
@@ -102,6 +105,7 @@ class SandboxClaim:
     template: str
     cluster_id: str
     bootstrap_mounts: List[Dict[str, Any]]
+    runtime_id: Optional[str] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SandboxClaim:
@@ -112,6 +116,7 @@ class SandboxClaim:
             template=data["template"],
             cluster_id=data["cluster_id"],
             bootstrap_mounts=data["bootstrap_mounts"],
+            runtime_id=data.get("runtime_id"),
         )
 
 
@@ -120,6 +125,7 @@ class Sandbox:
     """Fields that need a word:
 
     - runtime_generation: Rises with every start of the sandbox.
+    - runtime_id: Names what runs now; another one after every start.
     - failure: Why, when the status is `failed`.
     """
 
@@ -141,6 +147,7 @@ class Sandbox:
     claimed_at: datetime
     created_at: datetime
     updated_at: datetime
+    runtime_id: Optional[str] = None
     failure: Optional[str] = None
 
     @classmethod
@@ -165,6 +172,7 @@ class Sandbox:
             claimed_at=_time(data["claimed_at"]),
             created_at=_time(data["created_at"]),
             updated_at=_time(data["updated_at"]),
+            runtime_id=data.get("runtime_id"),
             failure=data.get("failure"),
         )
 
@@ -191,6 +199,11 @@ class SandboxList:
 
 @dataclass(frozen=True)
 class SandboxState:
+    """Fields that need a word:
+
+    - runtime_id: Names what runs now; another one after every start.
+    """
+
     sandbox_id: str
     template_id: str
     team_id: str
@@ -201,6 +214,7 @@ class SandboxState:
     expires_at: Optional[datetime]
     hard_expires_at: Optional[datetime]
     created_at: datetime
+    runtime_id: Optional[str] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SandboxState:
@@ -216,6 +230,7 @@ class SandboxState:
             hard_expires_at=None if data["hard_expires_at"] is None
                 else _time(data["hard_expires_at"]),
             created_at=_time(data["created_at"]),
+            runtime_id=data.get("runtime_id"),
         )
 
 
@@ -801,8 +816,14 @@ class TemplateContainerResources:
 
 @dataclass(frozen=True)
 class TemplateContainer:
+    """Fields that need a word:
+
+    - security_class: Root inside the sandbox.
+    """
+
     image: Optional[str] = None
     image_pull_policy: Optional[str] = None
+    security_class: Optional[Literal["privileged"]] = None
     env: Optional[List[TemplateContainerEnvItem]] = None
     resources: Optional[TemplateContainerResources] = None
 
@@ -811,6 +832,7 @@ class TemplateContainer:
         return cls(
             image=data.get("image"),
             image_pull_policy=data.get("imagePullPolicy"),
+            security_class=data.get("securityClass"),
             env=None if data.get("env") is None
                 else [TemplateContainerEnvItem.from_json(each) for each in data["env"]],
             resources=None if data.get("resources") is None
@@ -821,6 +843,7 @@ class TemplateContainer:
         return _present({
             "image": self.image,
             "imagePullPolicy": self.image_pull_policy,
+            "securityClass": self.security_class,
             "env": None if self.env is None else [each.to_json() for each in self.env],
             "resources": None if self.resources is None else self.resources.to_json(),
         })
