@@ -8,6 +8,7 @@ namespace atl::cli {
 namespace {
 
 constexpr std::size_t kMaxErrorBytes = 64UL << 10;
+constexpr std::size_t kMaxFrameBytes = 16UL << 20;
 
 bool is_success(int status) {
   return status >= 200 && status < 300;
@@ -103,6 +104,21 @@ Task<std::unique_ptr<http::ClientResponse>> Api::open_upload(std::string path, h
     co_return fail(error_from_answer((*response)->status(), text ? *text : std::string{}));
   }
   co_return *std::move(response);
+}
+
+Task<std::unique_ptr<http::WebSocket>> Api::open_socket(std::string path) {
+  auto socket = co_await client_.connect_websocket(std::move(path), headers(),
+                                                   {.max_message_bytes = kMaxFrameBytes});
+  if (socket) {
+    co_return *std::move(socket);
+  }
+  // An answer that is no 101 has its body as the message; anything else is the network's.
+  const auto answer = Json::parse(socket.error().message);
+  if (answer && answer->find("error") != nullptr) {
+    co_return fail(
+        error_from_answer(code_http_status(socket.error().code), socket.error().message));
+  }
+  co_return fail(transport_error(std::move(socket).error(), endpoint_));
 }
 
 Task<Json> Api::upload(std::string path, std::optional<std::uint64_t> length,

@@ -32,6 +32,7 @@ class Api {
   Task<std::unique_ptr<http::ClientResponse>> open_upload(std::string path, http::Headers extra,
                                                           std::optional<std::uint64_t> length,
                                                           http::BodySource source);
+  Task<std::unique_ptr<http::WebSocket>> open_socket(std::string path);
   // Sends raw bytes; without a length chunked.
   Task<Json> upload(std::string path, std::optional<std::uint64_t> length, http::BodySource source);
 

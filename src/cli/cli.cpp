@@ -16,10 +16,12 @@ namespace {
 
 constexpr int kBrokenPipeStatus = 128 + SIGPIPE;
 
-// run and exec listen to signals themselves and have statuses of their own.
+// These listen to signals themselves and have statuses of their own.
 bool runs_a_command(const Command& command) {
   return std::holds_alternative<RunOptions>(command) ||
-         std::holds_alternative<ExecOptions>(command);
+         std::holds_alternative<ExecOptions>(command) ||
+         std::holds_alternative<ShellOptions>(command) ||
+         std::holds_alternative<ReplOptions>(command);
 }
 
 struct Dispatch {
@@ -34,6 +36,16 @@ struct Dispatch {
   Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }
   Task<int> operator()(const TemplateOptions& options) {
     return command_template(context, options);
+  }
+  Task<int> operator()(const ShellOptions& options) { return command_shell(context, options); }
+  Task<int> operator()(const ReplOptions& options) { return command_repl(context, options); }
+  Task<int> operator()(const LogsOptions& options) { return command_logs(context, options); }
+  Task<int> operator()(const FilesOptions& options) { return command_files(context, options); }
+  Task<int> operator()(const CompletionOptions& options) {
+    return command_completion(context, options);
+  }
+  Task<int> operator()(const CompleteOptions& options) {
+    return command_complete(context, options);
   }
   Task<int> operator()(const DoctorOptions& options) { return command_doctor(context, options); }
   Task<int> operator()(const VersionOptions& options) { return command_version(context, options); }
@@ -92,7 +104,10 @@ int report_usage(const World& world, const Error& error,
     return code_exit_status(error.code);
   }
   world.console.report(error.message, concat("see `atoll ", *first, " --help`"));
-  return *first == "run" || *first == "exec" ? kOwnFailureStatus : code_exit_status(error.code);
+  static constexpr std::string_view kOwnStatus[] = {"run", "exec", "shell", "repl"};
+  return std::ranges::find(kOwnStatus, *first) != std::end(kOwnStatus)
+             ? kOwnFailureStatus
+             : code_exit_status(error.code);
 }
 
 }  // namespace

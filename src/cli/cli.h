@@ -24,6 +24,7 @@ struct DoctorCheck {
 struct OtherCommand {
   std::string name;
   std::string summary;
+  std::string help = {};  // the whole text; completion finds its options there
 };
 
 struct Environment {

@@ -12,18 +12,6 @@
 namespace atl::cli {
 namespace {
 
-Task<> remove_sandbox(CommandContext& context, Interrupts& interrupts, const std::string& id) {
-  Api api{context.reactor, context.endpoint};
-  auto removed =
-      co_await with_deadline(kCleanupDeadline, delete_sandbox(api, id)).under(interrupts.cleanup());
-  // Somebody else may have deleted it, or its time was up: gone is gone.
-  if (!removed && removed.error().code != Code::kNotFound) {
-    context.console.report(concat("sandbox ", id, " was not deleted: ", removed.error().message),
-                           concat("try again with: atoll rm ", id));
-  }
-  co_return ok();
-}
-
 Task<int> run_in(CommandContext& context, Interrupts& interrupts, const RunOptions& options,
                  const std::string& id) {
   AttachedProcess process{

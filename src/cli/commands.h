@@ -33,6 +33,12 @@ Task<int> command_remove(CommandContext& context, const RemoveOptions& options);
 Task<int> command_copy(CommandContext& context, const CopyOptions& options);
 Task<int> command_cert_dev(CommandContext& context, const CertDevOptions& options);
 Task<int> command_template(CommandContext& context, const TemplateOptions& options);
+Task<int> command_shell(CommandContext& context, const ShellOptions& options);
+Task<int> command_repl(CommandContext& context, const ReplOptions& options);
+Task<int> command_logs(CommandContext& context, const LogsOptions& options);
+Task<int> command_files(CommandContext& context, const FilesOptions& options);
+Task<int> command_completion(CommandContext& context, const CompletionOptions& options);
+Task<int> command_complete(CommandContext& context, const CompleteOptions& options);
 Task<int> command_doctor(CommandContext& context, const DoctorOptions& options);
 Task<int> command_version(CommandContext& context, const VersionOptions& options);
 

@@ -26,6 +26,7 @@ std::string_view string_member(const Json& json, std::string_view key) {
 Result<OutputEvent> decode_output(const Json& json) {
   OutputEvent event;
   event.to_error = string_member(json, "source") == "stderr";
+  event.is_channel = string_member(json, "source") == "channel";
   auto data = base64_decode(string_member(json, "data_base64"));
   if (!data) {
     return fail(Code::kDataLoss, "the server sent output that is not base64");
@@ -38,6 +39,8 @@ Result<OutputEvent> decode_output(const Json& json) {
   event.offset = static_cast<std::uint64_t>(offset.value_or(0));
   return event;
 }
+
+}  // namespace
 
 ExitEvent decode_exit(const Json& json) {
   ExitEvent event;
@@ -55,8 +58,6 @@ ExitEvent decode_exit(const Json& json) {
                     event.state == "timed_out";
   return event;
 }
-
-}  // namespace
 
 int ExitEvent::status() const {
   if (timed_out) {

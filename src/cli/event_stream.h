@@ -18,7 +18,8 @@
 namespace atl::cli {
 
 struct OutputEvent {
-  bool to_error = false;  // standard error; a terminal's output counts as standard output
+  bool to_error = false;    // standard error; a terminal's output counts as standard output
+  bool is_channel = false;  // what an interpreter's driver says: not for people
   std::string data;
   std::uint64_t offset = 0;  // of the first byte, over all streams of the process
 };
@@ -35,6 +36,8 @@ struct ExitEvent {
 
 using ContextEvent = std::variant<OutputEvent, ExitEvent>;
 
+// The members of an exit event, or of the last frame of a WebSocket.
+ExitEvent decode_exit(const Json& json);
 // nullopt: an event of a type we do not know.
 Result<std::optional<ContextEvent>> decode_event(const Json& json);
 

@@ -22,12 +22,12 @@ command; a second one stops waiting for it.)"},
   id=$(atoll create)
   atoll create -t default --memory 1Gi --ttl 3600 -e TOKEN
   atoll create -o json)"},
-    CommandHelp{"exec", "exec [OPTIONS] ID -- CMD [ARG]...",
+    CommandHelp{"exec", "exec [OPTIONS] SANDBOX -- CMD [ARG]...",
                 "Run a command in a sandbox that exists",
                 R"(Examples:
-  atoll exec ID -- ls -l /home/user
-  atoll exec -u root -w /srv -e LANG=C ID -- make test
-  tar c . | atoll exec ID -- tar x -C /home/user
+  atoll exec SANDBOX -- ls -l /home/user
+  atoll exec -u root -w /srv -e LANG=C SANDBOX -- make test
+  tar c . | atoll exec SANDBOX -- tar x -C /home/user
 
 The exit status is that of the command: 128 + N when signal N ended it, 124 after --timeout,
 127 or 126 when the program is missing or not executable, 125 when Atoll itself failed.)"},
@@ -37,24 +37,26 @@ The exit status is that of the command: 128 + N when signal N ended it, 124 afte
   atoll ls -a          also those that failed or are being deleted
   atoll ls -q          ids only
   atoll ls -o json)"},
-    CommandHelp{"inspect", "inspect [OPTIONS] ID", "Show everything about one sandbox, as JSON",
+    CommandHelp{"inspect", "inspect [OPTIONS] SANDBOX",
+                "Show everything about one sandbox, as JSON",
                 R"(Examples:
-  atoll inspect ID
-  atoll inspect ID | jq .expires_at)"},
-    CommandHelp{"rm", "rm [OPTIONS] ID... | --all", "Delete sandboxes",
+  atoll inspect SANDBOX
+  atoll inspect SANDBOX | jq .expires_at)"},
+    CommandHelp{"rm", "rm [OPTIONS] SANDBOX... | --all", "Delete sandboxes",
                 R"(Examples:
-  atoll rm ID
+  atoll rm SANDBOX
   atoll rm -f ID1 ID2  an id that does not exist is fine
   atoll rm --all)"},
-    CommandHelp{"cp",
-                "cp [OPTIONS] FILE|DIR|- ID:/path, or: atoll cp [OPTIONS] ID:/path FILE|DIR|-",
-                "Copy files and directories to or from a sandbox",
-                R"(Examples:
-  atoll cp data.csv ID:/home/user/data.csv
-  atoll cp ID:/home/user/out.png .
-  atoll cp ./src ID:/home/user/src        a directory, with everything below it
-  tar c . | atoll cp - ID:/tmp/src.tar    from standard input
-  atoll cp ID:/var/log/syslog - | less    to standard output
+    CommandHelp{
+        "cp",
+        "cp [OPTIONS] FILE|DIR|- SANDBOX:/path, or: atoll cp [OPTIONS] SANDBOX:/path FILE|DIR|-",
+        "Copy files and directories to or from a sandbox",
+        R"(Examples:
+  atoll cp data.csv SANDBOX:/home/user/data.csv
+  atoll cp SANDBOX:/home/user/out.png .
+  atoll cp ./src SANDBOX:/home/user/src        a directory, with everything below it
+  tar c . | atoll cp - SANDBOX:/tmp/src.tar    from standard input
+  atoll cp SANDBOX:/var/log/syslog - | less    to standard output
 
 An existing directory as destination receives the source inside it. Executable bits and symbolic
 links are kept. Files arrive whole or not at all. A local name with a colon: ./a:b)"},
@@ -78,6 +80,52 @@ An authority that is already in the directory is kept, so that clients that trus
 
 RUN steps have no network unless --build-network host gives them the host's: for Dockerfiles you
 trust. A password is read from standard input. Ctrl-C ends a build.)"},
+    CommandHelp{"shell", "shell [OPTIONS] [SANDBOX] [-- CMD [ARG]...]",
+                "Open a terminal in a sandbox",
+                R"(Examples:
+  atoll shell                       in a temporary sandbox that is deleted afterwards
+  atoll shell --keep -t default     the same, but it stays
+  atoll shell SANDBOX
+  atoll shell -u root SANDBOX -- top
+  atoll shell SANDBOX --attach CONTEXT
+
+The exit status is that of the shell. A connection that breaks is made again where it ended.
+At the start of a line ~. detaches (the shell goes on; --attach comes back), ~? shows the others.)"},
+    CommandHelp{"repl", "repl [OPTIONS] [SANDBOX]", "Run code piece by piece in an interpreter",
+                R"(Examples:
+  atoll repl                                 Python in a temporary sandbox
+  atoll repl SANDBOX --language javascript
+  atoll repl -t code-interpreter-v1 --save-images plots
+  echo 'print(6 * 7)' | atoll repl -q
+  atoll repl -o json SANDBOX < job.py
+
+At the prompt: Ctrl-C interrupts the code and keeps its state, Ctrl-D ends. Piped code runs as one
+piece; the exit status is then 1 after an error, 124 after --timeout.)"},
+    CommandHelp{"logs", "logs [OPTIONS] SANDBOX [CONTEXT]", "Show what contexts have printed",
+                R"(Examples:
+  atoll logs SANDBOX             every context, each line with its id before it
+  atoll logs SANDBOX CONTEXT     one, as it is
+  atoll logs -f SANDBOX          and what comes, also of contexts started later
+  atoll logs -o json SANDBOX     one JSON record a piece)"},
+    CommandHelp{"files", "files ls|cat|mkdir|rm [OPTIONS] SANDBOX:/path...",
+                "Look at and tidy up files in a sandbox",
+                R"(Examples:
+  atoll files ls SANDBOX:/workspace
+  atoll files cat SANDBOX:/etc/os-release
+  atoll files mkdir SANDBOX:/workspace/a/b
+  atoll files rm -r SANDBOX:/workspace/a
+  atoll files ls -o json SANDBOX:/)"},
+    CommandHelp{"completion", "completion bash|zsh|fish", "Print a completion script for a shell",
+                R"(Examples:
+  source <(atoll completion bash)                                  now
+  atoll completion bash > /etc/bash_completion.d/atoll             for ever
+  atoll completion zsh > "${fpath[1]}/_atoll"
+  atoll completion fish > ~/.config/fish/completions/atoll.fish
+
+Sandboxes and templates are completed too, when the server answers.)"},
+    CommandHelp{"complete", "complete -- WORD...", "What could stand where the last word is",
+                R"(Examples:
+  atoll complete -- exec sb)"},
     CommandHelp{"doctor", "doctor [OPTIONS]", "Check this host and say how to fix what is missing",
                 R"(Examples:
   atoll doctor

@@ -26,11 +26,14 @@ inline constexpr std::chrono::seconds kCallDeadline{60};     // an ordinary call
 inline constexpr std::chrono::minutes kCreateDeadline{10};   // a cold create
 inline constexpr std::chrono::seconds kCleanupDeadline{30};  // deleting on the way out
 inline constexpr std::chrono::seconds kDoctorDeadline{3};
+inline constexpr std::chrono::seconds kCompletionDeadline{2};  // a person waits for the key
+inline constexpr std::chrono::minutes kReconnectPatience{2};   // of a shell without a server
 
 // The exit status of `run` and `exec` when we failed, not the command; as Docker does.
 inline constexpr int kOwnFailureStatus = 125;
 inline constexpr int kNotExecutableStatus = 126;
 inline constexpr int kCommandNotFoundStatus = 127;
 inline constexpr int kTimeoutStatus = 124;
+inline constexpr int kInterruptedStatus = 130;
 
 }  // namespace atl::cli

@@ -89,12 +89,51 @@ struct TemplateOptions {
   bool no_cache = false;
   bool insecure_registry = false;
 };
+struct ShellOptions {
+  std::string id;  // empty: a temporary sandbox
+  SandboxOptions sandbox;
+  ProcessOptions process;  // argv empty: the sandbox's shell
+  bool keep = false;
+  bool no_escape = false;
+  std::string attach;  // a context that is there already
+};
+struct ReplOptions {
+  std::string id;  // empty: a temporary sandbox
+  SandboxOptions sandbox;
+  ProcessOptions process;  // user, directory, environment and timeout
+  std::string language = "python";
+  std::string image_directory;  // empty: images are only mentioned
+  bool keep = false;
+};
+struct LogsOptions {
+  std::string id;
+  std::string context;  // empty: all
+  bool follow = false;
+};
+struct SandboxPlace {
+  std::string sandbox_id;
+  std::string path;
+};
+struct FilesOptions {
+  enum class Action : std::uint8_t { kList, kRead, kMakeDirectory, kRemove };
+  Action action = Action::kList;
+  std::vector<SandboxPlace> places;
+  std::string user;
+  bool recursive = false;
+};
+struct CompletionOptions {
+  std::string shell;
+};
+struct CompleteOptions {
+  std::vector<std::string> words;  // the last one is being typed
+};
 struct DoctorOptions {};
 struct VersionOptions {};
 
-using Command =
-    std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
-                 CopyOptions, CertDevOptions, TemplateOptions, DoctorOptions, VersionOptions>;
+using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
+                             RemoveOptions, CopyOptions, CertDevOptions, TemplateOptions,
+                             ShellOptions, ReplOptions, LogsOptions, FilesOptions,
+                             CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

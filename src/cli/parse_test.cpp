@@ -10,7 +10,10 @@ namespace {
 using Words = std::vector<std::string>;
 
 Environment test_environment() {
-  return {.host_checks = {}, .version = "1", .other_commands = {{"serve", "Run the server"}}};
+  return {.host_checks = {},
+          .version = "1",
+          .other_commands = {
+              {"serve", "Run the server", "  --listen ADDR:PORT   where the API answers\n"}}};
 }
 
 template <class T>
@@ -121,7 +124,7 @@ TEST(Parse, MistakesSayWhatToType) {
       {{"ls", "--", "x"}, "takes no command"},
       {{"rm"}, "rm wants ids, or --all"},
       {{"rm", "--all", "x"}, "not both"},
-      {{"inspect"}, "ID"},
+      {{"inspect"}, "SANDBOX"},
       {{"ls", "-o", "yaml"}, "yaml"},
       {{"run", "--memory", "lots", "--", "x"}, "--memory lots"},
       {{"run", "--cpu", "two", "--", "x"}, "--cpu two"},

@@ -1,6 +1,7 @@
 #include "cli/sandbox.h"
 
 #include "base/strings.h"
+#include "cli/interrupts.h"
 #include "cli/progress.h"
 
 namespace atl::cli {
@@ -59,6 +60,36 @@ Task<CreatedSandbox> create_sandbox(CommandContext& context, Api& api,
 Task<> delete_sandbox(Api& api, const std::string& id) {
   CO_TRY_DO(co_await api.call("DELETE", sandbox_path(id)));
   co_return ok();
+}
+
+Task<> remove_sandbox(CommandContext& context, Interrupts& interrupts, std::string id) {
+  Api api{context.reactor, context.endpoint};
+  auto removed =
+      co_await with_deadline(kCleanupDeadline, delete_sandbox(api, id)).under(interrupts.cleanup());
+  // Somebody else may have deleted it, or its time was up: gone is gone.
+  if (!removed && removed.error().code != Code::kNotFound) {
+    context.console.report(concat("sandbox ", id, " was not deleted: ", removed.error().message),
+                           concat("try again with: atoll rm ", id));
+  }
+  co_return ok();
+}
+
+Task<std::optional<CreatedSandbox>> create_for_session(CommandContext& context,
+                                                       const SandboxOptions& options) {
+  Interrupts interrupts{co_await current_context(), context, 1};
+  Api api{context.reactor, context.endpoint};
+  auto created = co_await create_sandbox(context, api, options).under(interrupts.work());
+  if (created && interrupts.count() > 0) {
+    (void)co_await remove_sandbox(context, interrupts, created->id);
+  }
+  (void)co_await interrupts.finish();
+  if (interrupts.count() > 0) {
+    co_return std::nullopt;
+  }
+  if (!created) {
+    co_return fail(std::move(created).error());
+  }
+  co_return std::optional{*std::move(created)};
 }
 
 Task<std::vector<Json>> list_sandboxes(Api& api) {

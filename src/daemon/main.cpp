@@ -77,7 +77,7 @@ int client(int argc, char** argv) {
   return cli::main(argc, argv,
                    {.host_checks = host_checks,
                     .version = kVersion,
-                    .other_commands = {{"serve", "Run the server"}}});
+                    .other_commands = {{"serve", "Run the server", kServeHelp}}});
 }
 
 }  // namespace

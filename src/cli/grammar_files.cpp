@@ -1,0 +1,69 @@
+// cp, files, watch: what is in a sandbox.
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <array>
+
+#include "base/strings.h"
+#include "cli/grammar.h"
+#include "cli/parse.h"
+
+namespace atl::cli {
+namespace {
+
+void add_copy(CLI::App& app, Raw& raw) {
+  app.add_option("SOURCE", raw.copy.source, "FILE, DIR, SANDBOX:/path or - (standard input)")
+      ->required();
+  app.add_option("DESTINATION", raw.copy.destination,
+                 "FILE, DIR, SANDBOX:/path or - (standard output)")
+      ->required();
+  app.add_option("-u,--user", raw.copy.user, "Act as this user in the sandbox [user]")
+      ->type_name("USER");
+}
+
+Result<Command> finish_copy(Raw& raw) {
+  return raw.copy;
+}
+
+void add_files(CLI::App& app, Raw& raw) {
+  add_choice(app, raw, "ACTION", raw.what, {"ls", "cat", "mkdir", "rm"}, "ls, cat, mkdir or rm")
+      ->required();
+  app.add_option("PLACE", raw.ids, "SANDBOX:/path")->required();
+  app.add_flag("-r,--recursive", raw.files.recursive, "rm: also directories that are not empty");
+  app.add_option("-u,--user", raw.files.user, "Act as this user in the sandbox [user]")
+      ->type_name("USER");
+}
+
+Result<Command> finish_files(Raw& raw) {
+  using Action = FilesOptions::Action;
+  auto& files = raw.files;
+  for (const auto& [name, action] : {std::pair{"ls", Action::kList},
+                                     {"cat", Action::kRead},
+                                     {"mkdir", Action::kMakeDirectory},
+                                     {"rm", Action::kRemove}}) {
+    if (raw.what == name) {
+      files.action = action;
+    }
+  }
+  for (const auto& text : raw.ids) {
+    auto place = parse_place(text);
+    if (place.kind != CopyPlace::Kind::kSandbox) {
+      return usage_error(concat("\"", text, "\" is not in a sandbox; for example: atoll files ",
+                                raw.what, " SANDBOX:/workspace"));
+    }
+    files.places.push_back({std::move(place.sandbox_id), std::move(place.path)});
+  }
+  return files;
+}
+
+constexpr std::array<CommandGrammar, 2> kFileGrammar{{
+    {.name = "cp", .add_options = add_copy, .finish = finish_copy},
+    {.name = "files", .add_options = add_files, .finish = finish_files},
+}};
+
+}  // namespace
+
+std::span<const CommandGrammar> file_grammar() {
+  return kFileGrammar;
+}
+
+}  // namespace atl::cli

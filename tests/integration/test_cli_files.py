@@ -1,0 +1,80 @@
+"""`atoll files`, `atoll logs`, `atoll cp` of trees, `atoll watch`."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness.command import Command
+from harness.server import BIN_DIR
+
+
+@pytest.fixture(scope="module")
+def atoll(server):
+    return Command(server)
+
+
+def test_files_ls_cat_mkdir_rm(atoll, sandbox):
+    box = sandbox.id
+    atoll("files", "mkdir", f"{box}:/tmp/files/deep/er")
+    atoll("cp", "-", f"{box}:/tmp/files/a.txt", stdin="content\n")
+    listed = atoll("files", "ls", f"{box}:/tmp/files").stdout
+    assert "a.txt" in listed and "deep" in listed and listed.startswith("TYPE")
+    assert atoll("files", "ls", "-q", f"{box}:/tmp/files").stdout == "a.txt\ndeep\n"
+    names = json.loads(atoll("files", "ls", "-o", "json", f"{box}:/tmp/files").stdout)["entries"]
+    assert {entry["name"] for entry in names} == {"a.txt", "deep"}
+    assert atoll("files", "cat", f"{box}:/tmp/files/a.txt", f"{box}:/tmp/files/a.txt").stdout \
+        == "content\n" * 2
+    done = atoll("files", "rm", f"{box}:/tmp/files", check=None)
+    assert done.returncode != 0 and "-r" in done.stderr
+    atoll("files", "rm", "-r", f"{box}:/tmp/files")
+    done = atoll("files", "cat", f"{box}:/tmp/files/a.txt", check=None)
+    assert done.returncode != 0 and "/tmp/files/a.txt" in done.stderr
+    assert "SANDBOX:/workspace" in atoll("files", "ls", "/tmp", check=None).stderr
+
+
+def test_logs_of_one_and_of_all(atoll, create):
+    box = create()
+    first = box.start("echo one; echo err >&2", wait_until_done=True)
+    second = box.start("printf 'two\\nlast'", wait_until_done=True)
+    done = atoll("logs", box.id, first["id"])
+    assert done.stdout == "one\n" and done.stderr == "err\n"
+    done = atoll("logs", box.id)
+    assert f"{first['id']} one\n" in done.stdout and f"{second['id']} last\n" in done.stdout
+    records = [json.loads(line) for line in
+               atoll("logs", "-o", "json", box.id, first["id"]).stdout.splitlines()]
+    assert {record["source"] for record in records} == {"stdout", "stderr"}
+    running = box.start("echo so-far; sleep 1000")
+    assert atoll("logs", box.id, running["id"]).stdout in ("so-far\n", "")
+
+
+def test_logs_follow(atoll, create):
+    box = create()
+    context = box.start("echo first; read x; echo second", stdin_open=True)
+    process = subprocess.Popen([BIN_DIR / "atoll", "logs", "-f", box.id, context["id"]],
+                               env=atoll.env, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"first\n"
+        box.client.expect(200, "POST", f"{box.path}/contexts/{context['id']}/input",
+                          {"data": "go\n"})
+        assert process.stdout.readline() == b"second\n"
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_logs_follow_contexts_started_later(atoll, create):
+    box = create()
+    process = subprocess.Popen([BIN_DIR / "atoll", "logs", "-f", box.id], env=atoll.env,
+                               stdout=subprocess.PIPE)
+    try:
+        context = box.start("echo a-late-one; sleep 1000")
+        assert process.stdout.readline().decode() == f"{context['id']} a-late-one\n"
+        process.terminate()
+        assert process.wait(60) == 143
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
