@@ -40,7 +40,7 @@ def test_window_size_follows(atoll, sandbox):
         terminal.line("trap 'echo resized to $(stty size)' WINCH")
         terminal.resize(120, 40)
         terminal.key("Enter")
-        terminal.wait_for("^resized to 40 120$")
+        terminal.wait_for("resized to 40 120$")
         terminal.line("exit")
         assert terminal.status() == 0
 
@@ -54,7 +54,7 @@ def test_ctrl_c_and_ctrl_d_belong_to_the_shell(atoll, sandbox):
         terminal.line("echo status=$?")
         terminal.wait_for("^status=130$")
         terminal.key("C-d")
-        assert terminal.status() == 130
+        assert terminal.status() == 0
 
 
 def test_a_signal_that_ends_the_shell(atoll, sandbox):
