@@ -38,6 +38,7 @@ def test_everyday(server):
                 assert (await context.run("echo $((1+2))")).stdout == "3\n"
         with pytest.raises(NotFoundError):
             await sandbox.info()
+        await sandbox.close()  # it had connected again
     run(main())
 
 

@@ -35,6 +35,7 @@ def test_created_configured_and_gone(server):
     assert sandbox.id not in ids() and not sandbox.is_running() and not sandbox.kill()
     with pytest.raises(NotFoundError):
         sandbox.commands.run("true")
+    sandbox.close()  # it had connected again
 
 
 def test_an_exception_deletes_it_too(server):

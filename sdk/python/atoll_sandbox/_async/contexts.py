@@ -73,6 +73,8 @@ class AsyncContext:
                 printed[source].append(text)
                 await deliver(callbacks[source], text)
                 line = await reply.next_line()
+            if line is not None:
+                await reply.next_line()  # the end: the connection can be used again
         finally:
             await reply.close()
         if line is None:

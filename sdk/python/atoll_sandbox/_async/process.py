@@ -106,6 +106,8 @@ class AsyncProcess:
                 if event is not None:
                     failures = 0
                     yield event
+                elif self._exit is not None:
+                    await self._reply.next_line()  # the end: the connection can be used again
             except NotFoundError:
                 return  # the sandbox or the context is gone
             except (ConnectionFailedError, TimeoutError, UnavailableError) as error:

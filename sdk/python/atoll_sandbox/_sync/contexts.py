@@ -74,6 +74,8 @@ class Context:
                 printed[source].append(text)
                 deliver(callbacks[source], text)
                 line = reply.next_line()
+            if line is not None:
+                reply.next_line()  # the end: the connection can be used again
         finally:
             reply.close()
         if line is None:
