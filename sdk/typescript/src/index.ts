@@ -1,0 +1,54 @@
+export { Atoll } from './client.js'
+export { CodeContext, CodeError, RichResult } from './code.js'
+export type { CodeFailure, ContextOptions, Execution, Language, RunCodeOptions } from './code.js'
+export { CommandError, CommandHandle, Commands } from './commands.js'
+export type {
+  Command,
+  CommandInfo,
+  CommandResult,
+  OutputEvent,
+  RunOptions,
+  Signal,
+  StartOptions,
+  StdinData
+} from './commands.js'
+export {
+  AtollError,
+  AuthenticationError,
+  ConflictError,
+  ConnectionError,
+  InvalidRequestError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+  ServerError,
+  TimeoutError
+} from './errors.js'
+export { Files } from './files.js'
+export type { FileData, FileInfo, FileOptions, ReadOptions } from './files.js'
+export type { components as Contract } from './generated/contract.js'
+export { Pty, PtyHandle } from './pty.js'
+export type { PtyOptions } from './pty.js'
+export { Sandbox } from './sandbox.js'
+export type { RunCodeInSandboxOptions, WithConnection } from './sandbox.js'
+export { Sandboxes } from './sandboxes.js'
+export type {
+  CreateOptions,
+  ListOptions,
+  Resources,
+  SandboxInfo,
+  SandboxSettings,
+  SandboxStatus
+} from './sandboxes.js'
+export { BuildError, Templates } from './templates.js'
+export type {
+  AddOptions,
+  BuildEvent,
+  BuildOptions,
+  Login,
+  PullOptions,
+  TemplateInfo
+} from './templates.js'
+export type { FileMap } from './tar.js'
+export type { Duration } from './time.js'
+export type { ConnectionOptions, RequestOptions } from './transport.js'

@@ -1,0 +1,159 @@
+// A sandbox and everything in it.
+import { CodeContext } from './code.js'
+import type { ContextOptions, Execution, Language, RunCodeOptions } from './code.js'
+import { Atoll } from './client.js'
+import { Commands } from './commands.js'
+import { ConflictError, NotFoundError } from './errors.js'
+import { Files } from './files.js'
+import { Pty } from './pty.js'
+import type { CreateOptions, ListOptions, SandboxInfo } from './sandboxes.js'
+import { sandboxInfo } from './sandboxes.js'
+import type { ConnectionOptions, RequestOptions, Transport } from './transport.js'
+import type { WireSandbox } from './wire.js'
+
+/** Options of the shortcuts on `Sandbox`, which make their own client. */
+export type WithConnection<T> = T & ConnectionOptions
+
+export interface RunCodeInSandboxOptions extends RunCodeOptions {
+  /** Which of the sandbox's own interpreters. Default `python`. */
+  language?: Language | undefined
+  /** Another interpreter, of `createContext`. */
+  context?: CodeContext | undefined
+}
+
+export class Sandbox {
+  readonly commands: Commands
+  readonly files: Files
+  readonly pty: Pty
+  readonly #transport: Transport
+  readonly #path: string
+  readonly #disposable: boolean
+  readonly #interpreters = new Map<string, Promise<CodeContext>>()
+
+  /** @internal Use `Sandbox.create` or `Sandbox.connect`. */
+  constructor(
+    transport: Transport,
+    readonly id: string,
+    disposable: boolean
+  ) {
+    this.#transport = transport
+    this.#path = `/api/v1/sandboxes/${encodeURIComponent(id)}`
+    this.#disposable = disposable
+    this.commands = new Commands(transport, this.#path)
+    this.files = new Files(transport, this.#path)
+    this.pty = new Pty(transport, this.#path)
+  }
+
+  /** A new sandbox. `await using` deletes it at the end of the block. */
+  static create(options: WithConnection<CreateOptions> = {}): Promise<Sandbox> {
+    return new Atoll(options).sandboxes.create(options)
+  }
+
+  /** A sandbox that exists. `await using` leaves it alone. */
+  static connect(id: string, options: WithConnection<RequestOptions> = {}): Promise<Sandbox> {
+    return new Atoll(options).sandboxes.connect(id, options)
+  }
+
+  /** All sandboxes, newest first, fetched as you iterate. */
+  static list(options: WithConnection<ListOptions> = {}): AsyncGenerator<SandboxInfo> {
+    return new Atoll(options).sandboxes.list(options)
+  }
+
+  /** Deletes a sandbox by its id. One that is gone is no error. */
+  static kill(id: string, options: WithConnection<RequestOptions> = {}): Promise<void> {
+    return new Atoll(options).sandboxes.kill(id, options)
+  }
+
+  /** A sandbox for the time of a function: for runtimes and styles without `await using`. */
+  static async with<T>(use: (sandbox: Sandbox) => Promise<T> | T): Promise<T>
+  static async with<T>(
+    options: WithConnection<CreateOptions>,
+    use: (sandbox: Sandbox) => Promise<T> | T
+  ): Promise<T>
+  static async with<T>(
+    first: WithConnection<CreateOptions> | ((sandbox: Sandbox) => Promise<T> | T),
+    second?: (sandbox: Sandbox) => Promise<T> | T
+  ): Promise<T> {
+    const options = typeof first === 'function' ? {} : first
+    const use = typeof first === 'function' ? first : second
+    if (use === undefined) {
+      throw new TypeError('Sandbox.with needs a function to run')
+    }
+    const sandbox = await Sandbox.create(options)
+    try {
+      return await use(sandbox)
+    } finally {
+      await sandbox.kill()
+    }
+  }
+
+  async info(options: RequestOptions = {}): Promise<SandboxInfo> {
+    return sandboxInfo(await this.#transport.json<WireSandbox>('GET', this.#path, options))
+  }
+
+  /** Deletes the sandbox with all that is in it. One that is gone is no error. */
+  async kill(options: RequestOptions = {}): Promise<void> {
+    try {
+      await this.#transport.json('DELETE', this.#path, options)
+    } catch (error) {
+      if (!(error instanceof NotFoundError)) {
+        throw error
+      }
+    }
+  }
+
+  /**
+   * Runs code in an interpreter that keeps its state between calls, one per language, started at
+   * its first use.
+   */
+  async runCode(code: string, options: RunCodeInSandboxOptions = {}): Promise<Execution> {
+    if (options.context !== undefined) {
+      return options.context.run(code, options)
+    }
+    const language = options.language ?? 'python'
+    try {
+      return await this.#runIn(language, code, options)
+    } catch (error) {
+      // The interpreter has ended since; this code never ran.
+      const gone = error instanceof NotFoundError || error instanceof ConflictError
+      if (!gone || !ENDED.has(error.code ?? '')) {
+        throw error
+      }
+      this.#interpreters.delete(language)
+      return await this.#runIn(language, code, options)
+    }
+  }
+
+  /** Another interpreter with a state of its own. */
+  createContext(options: ContextOptions = {}): Promise<CodeContext> {
+    return CodeContext.create(this.#transport, `${this.#path}/contexts`, options)
+  }
+
+  async #runIn(
+    language: string,
+    code: string,
+    options: RunCodeInSandboxOptions
+  ): Promise<Execution> {
+    let starting = this.#interpreters.get(language)
+    if (starting === undefined) {
+      starting = this.createContext({ language })
+      this.#interpreters.set(language, starting)
+      starting.catch(() => this.#interpreters.delete(language))
+    }
+    const context = await starting
+    const execution = await context.run(code, options)
+    if (!execution.running) {
+      this.#interpreters.delete(language)
+    }
+    return execution
+  }
+
+  /** Deletes a sandbox that was made by `create`; leaves one that was there before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#disposable) {
+      await this.kill()
+    }
+  }
+}
+
+const ENDED = new Set(['context_not_found', 'process_finished'])

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { ConflictError, NotFoundError, PermissionDeniedError, Sandbox } from '@atoll/sandbox'
+import { proxy, sharedSandbox } from './helpers.mjs'
+
+const MEBIBYTE = 1 << 20
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc')
+
+describe('files', () => {
+  let sandbox, files
+  sharedSandbox(made => {
+    sandbox = made
+    files = made.files
+  })
+
+  test('text, in directories that did not exist', async () => {
+    await files.write('deep/er/note.txt', 'é\n')
+    assert.equal(await files.read('deep/er/note.txt'), 'é\n')
+    assert.equal(await files.read('/workspace/deep/er/note.txt'), 'é\n')
+  })
+
+  test('every kind of contents, every format', async () => {
+    const bytes = new Uint8Array(randomBytes(300_000))
+    async function* pieces() {
+      for (let i = 0; i < bytes.length; i += 70_000) yield bytes.subarray(i, i + 70_000)
+    }
+    const kinds = {
+      bytes,
+      buffer: bytes.buffer,
+      blob: new Blob([bytes]),
+      stream: new Blob([bytes]).stream(),
+      pieces: pieces()
+    }
+    for (const [name, data] of Object.entries(kinds)) {
+      await files.write(name, data)
+      assert.deepEqual(await files.read(name, { format: 'bytes' }), bytes, name)
+    }
+    const blob = await files.read('bytes', { format: 'blob' })
+    assert.deepEqual(new Uint8Array(await blob.arrayBuffer()), bytes)
+    let size = 0
+    for await (const piece of await files.read('bytes', { format: 'stream' })) size += piece.length
+    assert.equal(size, bytes.length)
+  })
+
+  test('ranges', async () => {
+    await files.write('digits', '0123456789')
+    assert.equal(await files.read('digits', { range: { start: 7 } }), '789')
+    assert.equal(await files.read('digits', { range: { start: 2, end: 4 } }), '23')
+  })
+
+  test('stat, list, exists, move, chmod, makeDir, remove', async () => {
+    await files.makeDir('tree/a')
+    await files.makeDir('tree/a')
+    await files.write('tree/run', '#!/bin/sh\n', { mode: 0o755 })
+    await sandbox.commands.run('ln -s run tree/link')
+    const info = await files.stat('tree/run')
+    assert.deepEqual([info.name, info.type, info.size, info.mode], ['run', 'file', 10, '0755'])
+    assert.ok(Math.abs(info.modifiedAt - Date.now()) < 60_000)
+    const listed = (await files.list('tree')).map(each => [each.name, each.type, each.target])
+    assert.deepEqual(listed.sort(), [
+      ['a', 'directory', undefined],
+      ['link', 'symlink', 'run'],
+      ['run', 'file', undefined]
+    ])
+    await files.move('tree/run', 'tree/a/run')
+    assert.equal(await files.exists('tree/run'), false)
+    assert.equal(await files.exists('tree/a/run'), true)
+    await files.remove('tree')
+    assert.equal(await files.exists('tree'), false)
+  })
+
+  test('errors say which', async () => {
+    await assert.rejects(files.read('absent'), error => {
+      assert.ok(error instanceof NotFoundError)
+      assert.equal(error.code, 'file_not_found')
+      assert.equal(error.status, 404)
+      assert.match(error.requestId, /^[0-9a-f]+$/)
+      return true
+    })
+    await assert.rejects(files.write('/etc/shadow', 'x', { user: 'user' }), PermissionDeniedError)
+    await assert.rejects(files.read('/tmp'), ConflictError)
+  })
+
+  test('200 MiB up and down without holding them', async () => {
+    const total = 200
+    const piece = new Uint8Array(randomBytes(MEBIBYTE))
+    const up = createHash('sha256')
+    const down = createHash('sha256')
+    let peak = 0
+    const measure = () => {
+      collectGarbage() // what is left is held by somebody
+      peak = Math.max(peak, process.memoryUsage().external)
+    }
+    async function* pieces() {
+      for (let i = 0; i < total; i++) {
+        piece[0] = i
+        up.update(piece)
+        if (i % 10 === 0) measure()
+        yield piece.slice()
+      }
+    }
+    measure()
+    const before = peak
+    await files.write('big', pieces())
+    assert.equal((await files.stat('big')).size, total * MEBIBYTE)
+    let next = 0
+    let size = 0
+    for await (const bytes of await files.read('big', { format: 'stream' })) {
+      down.update(bytes)
+      size += bytes.length
+      if (size < next) continue
+      measure()
+      next += 10 * MEBIBYTE
+    }
+    assert.equal(size, total * MEBIBYTE)
+    assert.equal(down.digest('hex'), up.digest('hex'))
+    const grown = (peak - before) / MEBIBYTE
+    assert.ok(grown < 20, `${grown.toFixed()} MiB were held`)
+  })
+
+  test('leaving a download early, or aborting it, ends it', async () => {
+    await sandbox.commands.run('truncate -s 5G sparse')
+    for await (const piece of await files.read('sparse', { format: 'stream' })) {
+      assert.ok(piece.length > 0)
+      break
+    }
+    const controller = new AbortController()
+    const stream = await files.read('sparse', { format: 'stream', signal: controller.signal })
+    const reader = stream.getReader()
+    await reader.read()
+    controller.abort(new Error('enough'))
+    await assert.rejects(async () => {
+      for (;;) await reader.read()
+    }, /enough/)
+  })
+
+  test('an upload that breaks leaves no half file, and one from memory is sent again', async t => {
+    async function* broken() {
+      yield new Uint8Array(1000)
+      throw new Error('disk gone')
+    }
+    await assert.rejects(files.write('half', broken()))
+    assert.equal(await files.exists('half'), false)
+    const { url, seen } = await proxy(t, ({ method }) =>
+      method === 'POST' && !seen.some(each => each.method === 'POST') ? 'drop' : 'pass'
+    )
+    const through = await Sandbox.connect(sandbox.id, { url })
+    await through.files.write('again', 'whole')
+    assert.equal(await files.read('again'), 'whole')
+  })
+})
