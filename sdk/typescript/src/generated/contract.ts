@@ -890,6 +890,8 @@ export interface components {
             sandbox_id: string;
             status: components["schemas"]["SandboxStatus"];
             pod_name: string;
+            /** @description Names what runs now; another one after every start. */
+            runtime_id?: string;
             template: string;
             cluster_id: string;
             bootstrap_mounts: Record<string, never>[];
@@ -906,6 +908,8 @@ export interface components {
             services: Record<string, never>[];
             resources: components["schemas"]["Resources"];
             pod_name: string;
+            /** @description Names what runs now; another one after every start. */
+            runtime_id?: string;
             /**
              * Format: int64
              * @description Rises with every start of the sandbox.
@@ -934,6 +938,8 @@ export interface components {
             team_id: string;
             user_id: string;
             pod_name: string;
+            /** @description Names what runs now; another one after every start. */
+            runtime_id?: string;
             status: components["schemas"]["SandboxStatus"];
             claimed_at: components["schemas"]["Time"];
             /** Format: date-time */
@@ -1326,6 +1332,11 @@ export interface components {
             /** @example docker.io/library/nginx:1.27 */
             image?: string;
             imagePullPolicy?: string;
+            /**
+             * @description Root inside the sandbox.
+             * @enum {string}
+             */
+            securityClass?: "privileged";
             env?: {
                 name: string;
                 value?: string;
@@ -1828,7 +1839,7 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description It is gone. */
-            200: {
+            202: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     [name: string]: unknown;
