@@ -37,7 +37,7 @@ MAX_LINE_BYTES = 96 << 20
 PIECE_BYTES = 256 * 1024
 CONNECT_SECONDS = 10.0
 # For how long a server that cannot be reached is tried again: a restart takes about a second.
-RECONNECT_SECONDS = 5.0
+RECONNECT_SECONDS = 3.0
 
 
 @dataclass
