@@ -6,10 +6,11 @@
 #   make bench     side by side with bwrap, crun and runc on the same root filesystem
 #   make lint      clang-tidy, formatting and layering
 #   make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make fuzz      every codec under libFuzzer and the sanitizers, SECONDS=60 each
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup setup-test build demo test test-unit bench lint fmt sanitize clean
+.PHONY: setup setup-test build demo test test-unit bench lint fmt sanitize fuzz clean
 
 setup:
 	@tools/setup
@@ -43,5 +44,8 @@ sanitize: setup-test
 	@tools/build asan
 	@ctest --test-dir build-asan --output-on-failure -L unit
 
+fuzz: setup-test
+	@tools/fuzz $(or $(SECONDS),60)
+
 clean:
-	@rm -rf build build-dev build-asan
+	@rm -rf build build-dev build-asan build-fuzz

@@ -17,6 +17,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(ATOLL_WERROR "Treat warnings as errors" ON)
 option(ATOLL_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(ATOLL_FUZZ "Build the fuzz targets for libFuzzer, with the sanitizers" OFF)
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -35,6 +36,10 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wthread-safety -fno-stric
                     -Wno-gnu-zero-variadic-macro-arguments)
 if(ATOLL_WERROR)
   add_compile_options(-Werror)
+endif()
+if(ATOLL_FUZZ)
+  set(ATOLL_SANITIZE ON)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 if(ATOLL_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
@@ -23,7 +24,13 @@ class Builder {
   bool on_document_end(bj::error_code&) { return true; }
   bool on_object_begin(bj::error_code&) { return open(Json::object()); }
   bool on_array_begin(bj::error_code&) { return open(Json::array()); }
-  bool on_object_end(std::size_t, bj::error_code&) { return close(); }
+  bool on_object_end(std::size_t, bj::error_code& error) {
+    if (has_duplicate(*stack_.back().as_object())) {
+      error = bj::error::syntax;
+      return false;
+    }
+    return close();
+  }
   bool on_array_end(std::size_t, bj::error_code&) { return close(); }
   bool on_string_part(bj::string_view part, std::size_t, bj::error_code&) {
     text_.append(part.data(), part.size());
@@ -37,26 +44,35 @@ class Builder {
     text_.append(part.data(), part.size());
     return true;
   }
-  bool on_key(bj::string_view part, std::size_t, bj::error_code& error) {
+  bool on_key(bj::string_view part, std::size_t, bj::error_code&) {
     text_.append(part.data(), part.size());
-    for (const auto& [key, ignored] : *stack_.back().as_object()) {
-      if (key == text_) {
-        error = bj::error::syntax;
-        duplicate_ = text_;
-        return false;
-      }
-    }
     stack_.back().as_object()->emplace_back(std::exchange(text_, {}), Json{});
     return true;
   }
-  bool on_number_part(bj::string_view, bj::error_code&) { return true; }
+  bool on_number_part(bj::string_view part, bj::error_code&) {
+    text_.append(part.data(), part.size());
+    return true;
+  }
   bool on_int64(std::int64_t number, bj::string_view, bj::error_code&) {
+    text_.clear();
     return value(Json{number});
   }
   bool on_uint64(std::uint64_t number, bj::string_view, bj::error_code&) {
+    text_.clear();
     return value(Json{static_cast<double>(number)});
   }
-  bool on_double(double number, bj::string_view, bj::error_code&) { return value(Json{number}); }
+  // Read again from the text: Boost's own result may be off in its last bits, and infinite.
+  bool on_double(double about, bj::string_view part, bj::error_code& error) {
+    text_.append(part.data(), part.size());
+    const std::string digits = std::exchange(text_, {});
+    double number = 0;  // stays when it is too small, or too large
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (read.ec != std::errc{} && std::abs(about) > 1) {
+      error = bj::error::exponent_overflow;
+      return false;
+    }
+    return value(Json{number == 0 ? 0.0 : number});  // there is no negative zero here
+  }
   bool on_bool(bool flag, bj::error_code&) { return value(Json{flag}); }
   bool on_null(bj::error_code&) { return value(Json{}); }
   bool on_comment_part(bj::string_view, bj::error_code&) { return true; }
@@ -66,6 +82,21 @@ class Builder {
   const std::string& duplicate() const { return duplicate_; }
 
  private:
+  // Sorted, because a hostile object has very many members.
+  bool has_duplicate(const Json::Object& members) {
+    std::vector<std::string_view> keys;
+    keys.reserve(members.size());
+    for (const auto& [key, ignored] : members) {
+      keys.emplace_back(key);
+    }
+    std::ranges::sort(keys);
+    const auto found = std::ranges::adjacent_find(keys);
+    if (found == keys.end()) {
+      return false;
+    }
+    duplicate_ = *found;
+    return true;
+  }
   bool value(Json json) {
     if (stack_.empty()) {
       root_ = std::move(json);

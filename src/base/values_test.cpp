@@ -67,10 +67,31 @@ TEST(Json, ParsesAndDumps) {
 
 TEST(Json, RefusesWhatTwoReadersCouldReadDifferently) {
   for (const char* text : {R"({"a":1,"a":2})", "{", "[1,]", "{} x", "", "nul", "'a'", "[1]2",
-                           "{\"a\":01}", "\"\x01\"", "[1] // c"}) {
+                           "{\"a\":01}", "\"\x01\"", "[1] // c", "1e400", "-1e999"}) {
     EXPECT_FALSE(Json::parse(text)) << text;
   }
   EXPECT_FALSE(Json::parse(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(Json, NumbersAreWhatTheTextSays) {
+  for (const char* text : {"0.1", "1e-7", "2.2250738585072014e-308", "1.7976931348623157e308",
+                           "5e-324", "123456.789", "0.30000000000000004"}) {
+    EXPECT_EQ(std::strtod(text, nullptr), Json::parse(text)->as_number()) << text;
+  }
+  EXPECT_EQ("0", Json::parse("-0.0")->dump());
+  EXPECT_EQ("0", Json::parse("1e-400")->dump());
+}
+
+// Whoever may send JSON may send a great many members; that must not cost their square.
+TEST(Json, ManyMembersAreReadInNoTime) {
+  std::string text = "{";
+  for (int i = 0; i < 500'000; ++i) {
+    text += "\"" + std::to_string(i) + "\":0,";
+  }
+  const auto json = Json::parse(text + "\"x\":1}");
+  ASSERT_TRUE(json);
+  EXPECT_EQ(500'001U, json->as_object()->size());
+  EXPECT_FALSE(Json::parse(text + "\"7\":1}"));
 }
 
 TEST(Json, InvalidUtf8IsRepairedOnOutput) {

@@ -400,6 +400,15 @@ def test_bad_creates(client, body):
     assert answer.status == 400, answer.body
 
 
+@pytest.mark.parametrize("body", [b"[]", b"1", b"null", b'"text"', b"[[", b'{"registry_auth": []}'])
+def test_a_body_that_is_no_object_is_refused(client, templates, body):
+    assert client.call("POST", templates.path("anything", "pull"), body=body).status == 400
+    answer = client.call("POST", templates.path("anything", "build"), body=tar_of([]),
+                         headers={"X-Registry-Auth": base64.b64encode(body).decode()})
+    assert answer.status == 400
+    assert client.call("GET", "/healthz").status == 200
+
+
 # Registries -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory, layout):

@@ -33,6 +33,14 @@ bool asks_for_nothing(const Json* value) {
   return value == nullptr || (value->as_array() != nullptr && value->as_array()->empty());
 }
 
+Result<> require_object(const Json& value, std::string_view what) {
+  if (value.as_object() == nullptr) {
+    return fail(Code::kInvalidArgument,
+                concat(what, " must be a JSON object, not ", type_name(value)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Task<Json> read_json(http::Body& body) {
@@ -44,15 +52,13 @@ Task<Json> read_json(http::Body& body) {
   if (!value) {
     co_return fail(std::move(value).error().note("the body is not valid JSON"));
   }
-  if (value->as_object() == nullptr) {
-    co_return fail(Code::kInvalidArgument,
-                   concat("the body must be a JSON object, not ", type_name(*value)));
-  }
+  CO_TRY_DO(require_object(*value, "the body"));
   co_return *std::move(value);
 }
 
 Result<Fields> Fields::of(const Json& value, std::string where,
                           std::initializer_list<std::string_view> allowed) {
+  TRY_DO(require_object(value, where.empty() ? "the body" : where));
   Fields fields{value, std::move(where)};
   for (const auto& [name, member] : *value.as_object()) {
     if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {

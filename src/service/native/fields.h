@@ -23,7 +23,8 @@ Task<Json> read_json(http::Body& body);
 
 class Fields {
  public:
-  // `where` is the path of the object in the body ("" or "config"). Borrows the value.
+  // `where` is the path of the object in the body ("" or "config"). Borrows the value, which may be
+  // anything: what is no object is refused.
   static Result<Fields> of(const Json& value, std::string where,
                            std::initializer_list<std::string_view> allowed);
   // The object in a field, or an empty one when it is absent.
