@@ -52,6 +52,14 @@ class GuestChannel {
 
 // The error for an answer that breaks the protocol.
 std::unexpected<Error> guest_broke_protocol(std::string_view how);
+// Decoded values that fail say "malformed ..."; to our caller it is the guest that is broken.
+template <class T>
+Result<T> from_guest(Result<T> decoded) {
+  if (!decoded) {
+    return guest_broke_protocol(decoded.error().message);
+  }
+  return decoded;
+}
 // What a guest claims went wrong, without a code that would speak for us: a sandbox must not be
 // able to make us say "unauthenticated". (The decoder has already bounded and cleaned the text.)
 Error sanitize_guest_error(Error error);

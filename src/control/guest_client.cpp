@@ -10,15 +10,6 @@ using guest::Kind;
 
 namespace {
 
-// Decoded values that fail say "malformed ..."; to our caller it is the guest that is broken.
-template <class T>
-Result<T> from_guest(Result<T> decoded) {
-  if (!decoded) {
-    return guest_broke_protocol(decoded.error().message);
-  }
-  return decoded;
-}
-
 // A listing that streams is only limited so that a lying guest cannot hold its caller for ever.
 constexpr std::size_t kMaxStreamedFiles = 10'000'000;
 

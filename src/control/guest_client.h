@@ -83,6 +83,33 @@ class FileWriter {
   std::unique_ptr<GuestChannel> channel_;
 };
 
+// Changes of files as they happen; closing it ends the watch in the guest. Whoever does not ask for
+// the next change holds the guest up, and what it then misses is told by a kOverflow.
+class FileWatch {
+ public:
+  explicit FileWatch(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+
+  // Waits as long as nothing changes.
+  Task<guest::FileEvent> next();
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+};
+
+// What a search finds as it is found. Closing it ends the search, also in the middle of a file.
+class SearchReader {
+ public:
+  explicit SearchReader(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+
+  // Nothing at the end; how it ended is in end() then. Waits as long as nothing is found.
+  Task<std::optional<guest::Match>> next();
+  const guest::SearchEnd& end() const { return end_; }
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+  guest::SearchEnd end_;
+};
+
 class GuestClient {
  public:
   GuestClient(io::Reactor& reactor, std::string socket_path)
@@ -107,6 +134,12 @@ class GuestClient {
   Task<> move(guest::MoveRequest request) const;
   Task<> remove(guest::RemoveRequest request) const;
   Task<> change_mode(guest::ChangeModeRequest request) const;
+  // From its return on no change is missed.
+  Task<std::unique_ptr<FileWatch>> watch(guest::WatchRequest request) const;
+  Task<std::unique_ptr<SearchReader>> search(guest::SearchRequest request) const;
+
+  io::Reactor& reactor() const { return *reactor_; }
+  const std::string& socket_path() const { return socket_path_; }
 
  private:
   Task<std::unique_ptr<GuestChannel>> start(guest::Kind kind, std::string payload) const;

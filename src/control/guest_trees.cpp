@@ -1,7 +1,6 @@
 #include "control/guest_trees.h"
 
-#include <utility>
-#include <vector>
+#include <algorithm>
 
 #include "base/strings.h"
 #include "control/limits.h"
@@ -11,8 +10,6 @@ namespace {
 
 constexpr std::size_t kBatchBytes = 1U << 20;
 constexpr std::size_t kPieceBytes = 128 * 1024;
-
-using Frames = std::vector<std::pair<guest::Kind, std::string>>;
 
 guest::FileType wire_type(oci::EntryType type) {
   switch (type) {
@@ -50,81 +47,86 @@ guest::TreeEntry to_wire(const oci::ArchiveEntry& from, const TreeChanges& chang
   return entry;
 }
 
-// The next frames of a source; none at its end. Runs on a thread of the pool.
-class Batches {
- public:
-  Batches(oci::TreeSource& source, const TreeChanges& changes)
-      : source_(source), changes_(changes) {}
+}  // namespace
 
-  Result<Frames> next() {
-    Frames frames;
-    std::size_t bytes = 0;
-    while (bytes < kBatchBytes) {
-      if (left_ == 0) {
-        TRY(const auto entry, source_.next());
-        if (!entry) {
-          return frames;
-        }
-        const guest::TreeEntry wire = to_wire(*entry, changes_);
-        left_ = wire.size;
-        frames.emplace_back(guest::Kind::kTreeEntry, guest::encode(wire));
-      } else {
-        std::string piece(std::min<std::uint64_t>(left_, kPieceBytes), '\0');
-        TRY(const std::size_t got, source_.read(piece));
-        if (got == 0) {
-          return fail(Code::kDataLoss, "a file is shorter than it said", "bad_archive");
-        }
-        piece.resize(got);
-        left_ -= got;
-        frames.emplace_back(guest::Kind::kData, std::move(piece));
-      }
-      bytes += frames.back().second.size();
+Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause) {
+  Frames frames;
+  std::size_t bytes = 0;
+  for (bool ended = false; bytes < kBatchBytes;) {
+    if (auto added = add_frame(frames, ended); !added) {
+      Error error = std::move(added).error();
+      return fail(path_.empty() ? std::move(error)
+                                : std::move(error).note(concat("at entry ", to_valid_utf8(path_))));
     }
-    return frames;
+    if (ended) {
+      break;
+    }
+    bytes += frames.back().second.size();
+    if (pause && pause()) {
+      break;
+    }
   }
+  return frames;
+}
 
- private:
-  oci::TreeSource& source_;
-  const TreeChanges& changes_;
-  std::uint64_t left_ = 0;
-};
+Result<> TreeBatches::add_frame(Frames& frames, bool& ended) {
+  if (left_ == 0) {
+    TRY(const auto entry, source_.next());
+    if (!entry) {
+      ended = true;
+      return {};
+    }
+    path_ = entry->path;
+    const guest::TreeEntry wire = to_wire(*entry, changes_);
+    left_ = wire.size;
+    frames.emplace_back(guest::Kind::kTreeEntry, guest::encode(wire));
+    return {};
+  }
+  std::string piece(std::min<std::uint64_t>(left_, kPieceBytes), '\0');
+  TRY(const std::size_t got, source_.read(piece));
+  if (got == 0) {
+    return fail(Code::kDataLoss, "a file is shorter than it said", "bad_archive");
+  }
+  piece.resize(got);
+  left_ -= got;
+  frames.emplace_back(guest::Kind::kData, std::move(piece));
+  return {};
+}
+
+Task<std::unique_ptr<TreeWriter>> TreeWriter::open(io::Reactor& reactor, const TreeTarget& target) {
+  CO_TRY(auto channel, co_await GuestChannel::open(reactor, target.guest_socket));
+  CO_TRY_DO(co_await channel->send(guest::Kind::kWriteTree,
+                                   guest::encode(guest::PathRequest{target.path, target.user})));
+  co_return std::make_unique<TreeWriter>(std::move(channel));
+}
 
 // A guest that refuses says why and closes: the reason is worth more than the broken pipe.
-Task<> send_or_learn_why(GuestChannel& channel, guest::Kind kind, std::string_view bytes) {
-  auto sent = co_await channel.send_bytes(kind, bytes);
-  if (sent) {
-    co_return ok();
+Task<> TreeWriter::send(guest::Kind kind, std::string_view bytes) {
+  auto sent = co_await channel_->send_bytes(kind, bytes);
+  if (sent || sent.error().code == Code::kCancelled) {
+    co_return std::move(sent);
   }
-  auto answer = co_await channel.receive(kGuestReasonTimeout);
+  auto answer = co_await channel_->receive(kGuestReasonTimeout);
   co_return fail(answer ? std::move(sent).error() : std::move(answer).error());
 }
 
-Task<std::unique_ptr<GuestChannel>> open_target(io::Reactor& reactor, const TreeTarget& target) {
-  CO_TRY(auto channel, co_await GuestChannel::open(reactor, target.guest_socket));
-  CO_TRY_DO(co_await channel->send(guest::Kind::kWriteTree,
-                                   guest::encode(guest::PathRequest{target.path, ""})));
-  co_return std::move(channel);
+Task<guest::TreeDone> TreeWriter::finish() {
+  CO_TRY_DO(co_await send(guest::Kind::kEnd, {}));
+  CO_TRY(const auto payload, co_await channel_->expect(guest::Kind::kTreeDone, kTreeFinishTimeout));
+  co_return from_guest(guest::decode_tree_done(payload));
 }
-
-Task<guest::TreeDone> finish(GuestChannel& channel) {
-  CO_TRY_DO(co_await send_or_learn_why(channel, guest::Kind::kEnd, {}));
-  CO_TRY(const auto payload, co_await channel.expect(guest::Kind::kTreeDone, kTreeFinishTimeout));
-  co_return guest::decode_tree_done(payload);
-}
-
-}  // namespace
 
 Task<guest::TreeDone> write_tree(io::Reactor& reactor, io::OffloadPool& pool, TreeTarget target,
                                  oci::TreeSource& source) {
-  CO_TRY(const auto channel, co_await open_target(reactor, target));
-  Batches batches{source, target.changes};
+  CO_TRY(const auto writer, co_await TreeWriter::open(reactor, target));
+  TreeBatches batches{source, target.changes};
   for (;;) {
-    CO_TRY(const Frames frames, co_await pool.run([&batches] { return batches.next(); }));
+    CO_TRY(const auto frames, co_await pool.run([&batches] { return batches.next(); }));
     if (frames.empty()) {
-      co_return co_await finish(*channel);
+      co_return co_await writer->finish();
     }
     for (const auto& [kind, bytes] : frames) {
-      CO_TRY_DO(co_await send_or_learn_why(*channel, kind, bytes));
+      CO_TRY_DO(co_await writer->send(kind, bytes));
     }
   }
 }
@@ -133,17 +135,17 @@ Task<guest::TreeDone> copy_tree(io::Reactor& reactor, TreeCopy from, TreeTarget 
   CO_TRY(const auto input, co_await GuestChannel::open(reactor, from.guest_socket));
   CO_TRY_DO(co_await input->send(guest::Kind::kReadTree,
                                  guest::encode(guest::PathRequest{from.path, ""})));
-  CO_TRY(const auto output, co_await open_target(reactor, target));
+  CO_TRY(const auto output, co_await TreeWriter::open(reactor, target));
   std::uint64_t left = 0;
   std::uint64_t entries = 0;
   for (;;) {
     CO_TRY(const Frame frame, co_await input->receive(kGuestStallTimeout));
     if (frame.kind == guest::Kind::kEnd && left == 0) {
-      co_return co_await finish(*output);
+      co_return co_await output->finish();
     }
     if (frame.kind == guest::Kind::kData && frame.payload.size() <= left) {
       left -= frame.payload.size();
-      CO_TRY_DO(co_await send_or_learn_why(*output, guest::Kind::kData, frame.payload));
+      CO_TRY_DO(co_await output->send(guest::Kind::kData, frame.payload));
       continue;
     }
     if (frame.kind != guest::Kind::kTreeEntry || left != 0 || ++entries > oci::kMaxEntries) {
@@ -158,7 +160,8 @@ Task<guest::TreeDone> copy_tree(io::Reactor& reactor, TreeCopy from, TreeTarget 
       entry.path = from.rename;
     }
     change(entry, target.changes);
-    CO_TRY_DO(co_await send_or_learn_why(*output, guest::Kind::kTreeEntry, guest::encode(entry)));
+    const std::string encoded = guest::encode(entry);
+    CO_TRY_DO(co_await output->send(guest::Kind::kTreeEntry, encoded));
   }
 }
 

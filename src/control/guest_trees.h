@@ -7,8 +7,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "control/guest_channel.h"
 #include "io/offload.h"
@@ -27,6 +30,41 @@ struct TreeTarget {
   std::string guest_socket;
   std::string path;  // absolute
   TreeChanges changes;
+  std::string user = "";  // whose rights count; empty: root
+};
+
+// A tree on its way into a guest.
+class TreeWriter {
+ public:
+  explicit TreeWriter(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+  static Task<std::unique_ptr<TreeWriter>> open(io::Reactor& reactor, const TreeTarget& target);
+
+  // An entry, or bytes of the file at hand. Fails with what the guest says, when it says it.
+  Task<> send(guest::Kind kind, std::string_view bytes);
+  Task<guest::TreeDone> finish();
+
+ private:
+  std::unique_ptr<GuestChannel> channel_;
+};
+
+// A source as frames for a TreeWriter, a batch at a time. Blocks: for a thread of a pool.
+class TreeBatches {
+ public:
+  using Frames = std::vector<std::pair<guest::Kind, std::string>>;
+  TreeBatches(oci::TreeSource& source, const TreeChanges& changes)
+      : source_(source), changes_(changes) {}
+
+  // None at the end. `pause` is asked after each frame whether the batch shall end early. Errors
+  // name the entry.
+  Result<Frames> next(const std::function<bool()>& pause = {});
+
+ private:
+  Result<> add_frame(Frames& frames, bool& ended);
+
+  oci::TreeSource& source_;
+  const TreeChanges& changes_;
+  std::string path_;  // of the entry at hand
+  std::uint64_t left_ = 0;
 };
 
 Task<guest::TreeDone> write_tree(io::Reactor& reactor, io::OffloadPool& pool, TreeTarget target,

@@ -124,6 +124,21 @@ TEST_F(AgentFile, ReplacingKeepsModeAndOwner) {
   EXPECT_EQ(info.gid, 1234U);
 }
 
+TEST_F(AgentFile, AWriteCanDependOnWhatIsThere) {
+  EXPECT_EQ(write({.path = path("w/f"), .only_new = true}, "one"), "file");
+  EXPECT_EQ(write({.path = path("w/f"), .only_new = true}, "two"), "precondition_failed");
+  const FileInfo first = stat(path("w/f"));
+  const FileVersion version{first.inode, first.size, first.changed_unix_ns};
+  EXPECT_EQ(write({.path = path("w/f"), .only_version = version}, "two"), "file");
+  EXPECT_EQ(write({.path = path("w/f"), .only_version = version}, "six"), "precondition_failed");
+  EXPECT_EQ(read({.path = path("w/f")}).content, "two");
+  EXPECT_EQ(write({.path = path("w/none"), .only_version = version}, "x"), "precondition_failed");
+  EXPECT_EQ(entries(path("w")), 1U);  // nothing staged is left
+  const FileInfo before = stat(path("w/f"));
+  ASSERT_EQ(::chmod(path("w/f").c_str(), 0600), 0);
+  EXPECT_NE(stat(path("w/f")).changed_unix_ns, before.changed_unix_ns);
+}
+
 TEST_F(AgentFile, AnInterruptedWriteLeavesTheOldFile) {
   ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
   put(path("d/f"), "old");

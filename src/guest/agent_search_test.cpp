@@ -38,6 +38,34 @@ class AgentSearch : public AgentTest {
   }
 };
 
+TEST_F(AgentSearch, IncludedAndExcludedNames) {
+  make("s/node_modules/x");
+  put(path("s/a.py"), "hit");
+  put(path("s/b.ts"), "hit");
+  put(path("s/c.md"), "hit");
+  put(path("s/node_modules/x/d.py"), "hit");
+  const auto found = search({.path = path("s"),
+                             .content_regex = "hit",
+                             .included = {"**/*.py", "**/*.ts"},
+                             .excluded = {"**/node_modules", "b*"}});
+  EXPECT_EQ(found.lines(), (std::vector<std::string>{"a.py:1:hit"}));
+}
+
+TEST_F(AgentSearch, LinesAroundAMatchComeOnce) {
+  put(path("f"), "1\n2\nhit3\n4\nhit5\n6\n7\n8\n9\nhit10\n");
+  const auto found = search({.path = path("f"), .content_regex = "hit", .context_lines = 1});
+  std::vector<std::string> lines;
+  for (const Match& match : found.matches) {
+    lines.push_back((match.context ? "-" : ":") + match.line_text);
+    EXPECT_EQ(match.context, !match.line_text.starts_with("hit"));
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"-2", ":hit3", "-4", ":hit5", "-6", "-9", ":hit10"}));
+  EXPECT_EQ(
+      search({.path = path("f"), .content_regex = "hit", .max_results = 1, .context_lines = 1})
+          .matches.size(),
+      3U);
+}
+
 TEST_F(AgentSearch, SearchByName) {
   make("s/a/b");
   put(path("s/x.py"), "1");

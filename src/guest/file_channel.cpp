@@ -1,48 +1,77 @@
 #include "guest/file_channel.h"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "guest/limits.h"
 
 namespace atl::guest {
+namespace {
+
+constexpr std::size_t kGatheredBytes = 16 * 1024;  // smaller payloads are copied together
+constexpr std::size_t kFirstInputBytes = 32 * 1024;
+
+}  // namespace
 
 Result<> FileChannel::send(Kind kind, std::string_view payload) {
-  output_ += encode_frame(kind, payload);
-  return output_.size() >= kMaxPieceBytes ? flush() : Result<>{};
+  if (payload.size() < kGatheredBytes) {
+    output_ += encode_frame(kind, payload);
+    return output_.size() >= kMaxPieceBytes ? flush() : Result<>{};
+  }
+  output_ += encode_header(kind, payload.size());
+  return send_all(payload);
 }
 
 Result<> FileChannel::flush() {
-  std::string_view rest = output_;
-  while (!rest.empty()) {
-    const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  return send_all({});
+}
+
+// What was gathered, and then these bytes, which are not copied.
+Result<> FileChannel::send_all(std::string_view bytes) {
+  std::string_view first = output_;
+  while (!first.empty() || !bytes.empty()) {
+    iovec parts[2] = {{const_cast<char*>(first.data()), first.size()},
+                      {const_cast<char*>(bytes.data()), bytes.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) {
         continue;
       }
       return fail(Code::kCancelled, "the client is gone", "disconnected");
     }
-    rest.remove_prefix(static_cast<std::size_t>(sent));
+    const auto of_first = std::min(static_cast<std::size_t>(sent), first.size());
+    first.remove_prefix(of_first);
+    bytes.remove_prefix(static_cast<std::size_t>(sent) - of_first);
   }
   output_.clear();
   return {};
 }
 
+// Reads until that many bytes are there, straight to where they stay.
 Result<> FileChannel::fill(std::size_t wanted_bytes) {
-  while (input_.size() - consumed_bytes_ < wanted_bytes) {
-    char buffer[32 * 1024];
-    const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
+  if (consumed_bytes_ + wanted_bytes > input_.size()) {
+    std::memmove(input_.data(), input_.data() + consumed_bytes_, end_bytes_ - consumed_bytes_);
+    end_bytes_ -= consumed_bytes_;
+    consumed_bytes_ = 0;
+    input_.resize(std::max({input_.size(), wanted_bytes, kFirstInputBytes}));
+  }
+  while (end_bytes_ - consumed_bytes_ < wanted_bytes) {
+    const ssize_t got =
+        ::recv(socket_.get(), input_.data() + end_bytes_, input_.size() - end_bytes_, 0);
     if (got < 0 && errno == EINTR) {
       continue;
     }
     if (got <= 0) {
       return fail(Code::kCancelled, "the client is gone", "disconnected");
     }
-    input_.erase(0, consumed_bytes_);
-    consumed_bytes_ = 0;
-    input_.append(buffer, static_cast<std::size_t>(got));
+    end_bytes_ += static_cast<std::size_t>(got);
   }
   return {};
 }

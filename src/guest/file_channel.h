@@ -13,7 +13,7 @@ class FileChannel {
  public:
   // `early_input` is what the agent had already read behind the request.
   FileChannel(Fd socket, std::string_view early_input)
-      : socket_(std::move(socket)), input_(early_input) {}
+      : socket_(std::move(socket)), input_(early_input), end_bytes_(early_input.size()) {}
 
   // Small frames are gathered; flush() sends the rest.
   Result<> send(Kind kind, std::string_view payload = {});
@@ -34,12 +34,14 @@ class FileChannel {
   void discard_upload();
 
  private:
+  Result<> send_all(std::string_view bytes);
   Result<> fill(std::size_t wanted_bytes);
 
   Fd socket_;
-  std::string input_;
-  std::size_t consumed_bytes_ = 0;  // of input_
-  bool upload_ended_ = false;       // the client's kEnd was received
+  std::string input_;  // what is unread lies from consumed_bytes_ to end_bytes_
+  std::size_t consumed_bytes_ = 0;
+  std::size_t end_bytes_ = 0;
+  bool upload_ended_ = false;  // the client's kEnd was received
   std::string output_;
 };
 

@@ -81,7 +81,7 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
   TRY_DO(channel.send(Kind::kFile, encode(make_file_info(split_path(path).name, path, status))));
   // By what the file gives, not by its size: files in /proc have none.
   std::uint64_t left = request.length;
-  std::string buffer(kMaxPieceBytes, '\0');
+  std::string buffer(kMaxFilePieceBytes, '\0');
   while (left > 0) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer.size()));
     const ssize_t got = ::read(fd.get(), buffer.data(), wanted);

@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <optional>
+#include <vector>
 
 #include "base/strings.h"
 #include "guest/files.h"
@@ -118,7 +120,14 @@ class Search final : public Visitor {
       : channel_(channel),
         request_(request),
         glob_(request.name_glob, request.ignore_case),
-        path_(clean_path(request.path)) {}
+        path_(clean_path(request.path)) {
+    for (const std::string& pattern : request.included) {
+      included_.emplace_back(pattern, request.ignore_case);
+    }
+    for (const std::string& pattern : request.excluded) {
+      excluded_.emplace_back(pattern, request.ignore_case);
+    }
+  }
 
   Result<> run() {
     if (!request_.content_regex.empty()) {
@@ -132,7 +141,10 @@ class Search final : public Visitor {
 
   Result<Next> on_entry(const Visit& visit) override {
     const FileInfo info = make_file_info(visit.name, visit.path, visit.status);
-    if (!glob_.matches(visit.path)) {
+    if (matches_any(excluded_, visit.path)) {
+      return Next::kSkip;
+    }
+    if (!glob_.matches(visit.path) || (!included_.empty() && !matches_any(included_, visit.path))) {
       return Next::kContinue;
     }
     Match match{.path = directory_ ? concat(path_ == "/" ? "" : path_, "/", visit.path) : path_,
@@ -163,6 +175,10 @@ class Search final : public Visitor {
   }
 
  private:
+  static bool matches_any(const std::vector<Glob>& globs, std::string_view path) {
+    return std::ranges::any_of(globs, [&](const Glob& glob) { return glob.matches(path); });
+  }
+
   Result<Next> report(const Match& match) {
     if (results_ == request_.max_results) {
       end_.truncated = true;
@@ -178,6 +194,8 @@ class Search final : public Visitor {
     std::uint64_t total_bytes = 0;
     match.line_number = 0;
     scanned_bytes_ = 0;
+    before_.clear();
+    lines_after_ = 0;
     for (bool probed = false, ended = false; !ended;) {
       const std::size_t kept = buffer.size();
       buffer.resize(kept + kMaxPieceBytes);
@@ -232,10 +250,13 @@ class Search final : public Visitor {
       }
       if (*found) {
         match.line_text = line.substr(0, kMaxLineBytes);
-        TRY(const Next next, report(match));
+        TRY(const Next next, report_line(match));
         if (next == Next::kStop) {
           return next;
         }
+      } else if (request_.context_lines > 0) {
+        match.line_text = line.substr(0, kMaxLineBytes);
+        TRY_DO(keep_context(match));
       }
     }
     buffer.erase(0, buffer.size() - rest.size());
@@ -243,9 +264,40 @@ class Search final : public Visitor {
     return Next::kContinue;
   }
 
+  // With what was kept of the lines before it.
+  Result<Next> report_line(const Match& match) {
+    if (results_ < request_.max_results) {
+      for (const Match& line : before_) {
+        TRY_DO(channel_.send(Kind::kMatch, encode(line)));
+      }
+    }
+    before_.clear();
+    lines_after_ = request_.context_lines;
+    return report(match);
+  }
+
+  // A line that does not match: it follows one that does, or one may follow it.
+  Result<> keep_context(const Match& match) {
+    Match line = match;
+    line.context = true;
+    if (lines_after_ > 0) {
+      --lines_after_;
+      return channel_.send(Kind::kMatch, encode(line));
+    }
+    if (before_.size() == request_.context_lines) {
+      before_.pop_front();
+    }
+    before_.push_back(std::move(line));
+    return {};
+  }
+
   FileChannel& channel_;
   const SearchRequest& request_;
   const Glob glob_;
+  std::vector<Glob> included_;
+  std::vector<Glob> excluded_;
+  std::deque<Match> before_;
+  std::uint32_t lines_after_ = 0;
   const std::string path_;
   bool directory_ = false;
   Expression expression_;

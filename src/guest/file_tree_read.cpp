@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "base/strings.h"
 #include "guest/files.h"
@@ -20,7 +22,8 @@ namespace {
 
 class TreeSender final : public Visitor {
  public:
-  explicit TreeSender(FileChannel& channel) : channel_(channel), buffer_(kMaxPieceBytes, '\0') {}
+  explicit TreeSender(FileChannel& channel)
+      : channel_(channel), buffer_(kMaxFilePieceBytes, '\0') {}
 
   Result<Next> on_entry(const Visit& visit) override {
     const FileInfo info = make_file_info(visit.name, visit.path, visit.status);
@@ -72,9 +75,28 @@ class TreeSender final : public Visitor {
     if (!S_ISREG(status.st_mode)) {
       return {};
     }
+    if (status.st_nlink > 1 && !remember_name(status, entry)) {
+      return channel_.send(Kind::kTreeEntry, encode(entry));
+    }
     entry.size = static_cast<std::uint64_t>(status.st_size);
     TRY_DO(channel_.send(Kind::kTreeEntry, encode(entry)));
     return send_content(fd.get(), entry.size, visit.path);
+  }
+
+  // False: the entry is a hard link now, to a file that was sent before. Beyond the bound further
+  // names are files of their own.
+  bool remember_name(const struct stat& status, TreeEntry& entry) {
+    const auto key = std::pair{status.st_dev, status.st_ino};
+    if (const auto first = names_.find(key); first != names_.end()) {
+      entry.type = FileType::kHardlink;
+      entry.link_target = first->second;
+      return false;
+    }
+    if (names_bytes_ < kMaxTreeNameBytes) {
+      names_bytes_ += entry.path.size() + sizeof(std::string);
+      names_.emplace(key, entry.path);
+    }
+    return true;
   }
 
   Result<> send_content(int fd, std::uint64_t size, const std::string& path) {
@@ -103,6 +125,8 @@ class TreeSender final : public Visitor {
   FileChannel& channel_;
   std::string buffer_;
   std::uint64_t entries_ = 0;
+  std::map<std::pair<dev_t, ino_t>, std::string> names_;  // of files with several
+  std::size_t names_bytes_ = 0;
 };
 
 }  // namespace

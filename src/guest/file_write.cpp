@@ -5,9 +5,12 @@
 // may write the file but not its directory, or could not give the new file the old owner, the
 // stage is an unlinked file in /tmp that is copied into the target when it is complete.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <optional>
 
 #include "base/strings.h"
@@ -91,6 +94,58 @@ Result<> check_existing(const Target& target, const std::string& path) {
   return {};
 }
 
+Error precondition_failed(const std::string& path, std::string_view why) {
+  return Error{Code::kFailedPrecondition, concat(path, why), "precondition_failed"};
+}
+
+Result<> check_conditions(const Target& target, const WriteFileRequest& request) {
+  if (!request.only_new && !request.only_version) {
+    return {};
+  }
+  struct stat status{};
+  const bool exists =
+      ::fstatat(target.directory.get(), target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (request.only_new && exists) {
+    return fail(precondition_failed(request.path, " exists already"));
+  }
+  if (request.only_version) {
+    const FileInfo info = make_file_info(target.name, request.path, status);
+    if (!exists ||
+        FileVersion{info.inode, info.size, info.changed_unix_ns} != *request.only_version) {
+      return fail(precondition_failed(request.path, " is not the expected version"));
+    }
+  }
+  return {};
+}
+
+// Writers that depend on a version take turns for the time of their last check and the rename, so
+// that only one of them finds it. A program that keeps the file locked does not stop us for ever.
+Result<Fd> take_turn(const Target& target, const WriteFileRequest& request) {
+  constexpr unsigned kMaxWaitSeconds = 10;
+  Fd file;
+  if (!request.only_version) {
+    return file;
+  }
+  file = Fd{::openat(target.directory.get(), target.name.c_str(),
+                     O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC)};
+  struct sigaction interrupt{};
+  interrupt.sa_handler = [](int) {};
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGALRM);
+  if (!file || ::sigaction(SIGALRM, &interrupt, nullptr) != 0 ||
+      ::sigprocmask(SIG_UNBLOCK, &signals, nullptr) != 0) {
+    return fail_file("locking", request.path);
+  }
+  ::alarm(kMaxWaitSeconds);
+  const int locked = ::flock(file.get(), LOCK_EX);
+  ::alarm(0);
+  if (locked != 0) {
+    return fail(Code::kAborted, concat(request.path, " is locked by somebody else"), "path_busy");
+  }
+  return file;
+}
+
 class Stage {
  public:
   Stage(const Target& target, const WriteFileRequest& request)
@@ -130,13 +185,19 @@ class Stage {
   }
 
   Result<> commit() {
+    TRY(const auto turn, take_turn(target_, request_));
+    TRY_DO(check_conditions(target_, request_));
     if (name_.empty()) {
       return copy_into_target();
     }
     const mode_t mode = target_.existing ? target_.existing->st_mode & 07777 : request_.mode;
+    const unsigned flags = request_.only_new ? RENAME_NOREPLACE : 0;
     if (::fchmod(fd_.get(), mode) != 0 ||
-        ::renameat(target_.directory.get(), name_.c_str(), target_.directory.get(),
-                   target_.name.c_str()) != 0) {
+        ::renameat2(target_.directory.get(), name_.c_str(), target_.directory.get(),
+                    target_.name.c_str(), flags) != 0) {
+      if (request_.only_new && errno == EEXIST) {
+        return fail(precondition_failed(request_.path, " exists already"));
+      }
       return fail_file("writing", request_.path);
     }
     name_.clear();
@@ -186,6 +247,7 @@ class Stage {
 Result<> write_file(FileChannel& channel, const WriteFileRequest& request) {
   TRY(const auto target, resolve_target(request));
   TRY_DO(check_existing(target, request.path));
+  TRY_DO(check_conditions(target, request));
   Stage stage{target, request};
   TRY_DO(stage.open());
   for (;;) {

@@ -84,6 +84,9 @@ FileInfo make_file_info(const std::string& name, const std::string& path,
   info.gid = status.st_gid;
   info.modified_unix_ns =
       static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec;
+  info.inode = status.st_ino;
+  info.changed_unix_ns =
+      static_cast<std::int64_t>(status.st_ctim.tv_sec) * 1000000000 + status.st_ctim.tv_nsec;
   return info;
 }
 

@@ -23,8 +23,10 @@ inline constexpr std::size_t kMaxPendingInputBytes = 64 * 1024;
 inline constexpr std::size_t kJournalChunkBytes = 64 * 1024;
 // Over all processes; beyond it the journal that grows forgets its own oldest bytes first.
 inline constexpr std::uint64_t kMaxTotalJournalBytes = 64ULL * 1024 * 1024;
-// One kOutput or kData frame.
+// One kOutput frame.
 inline constexpr std::size_t kMaxPieceBytes = 64 * 1024;
+// One kData frame of a file: large, because each costs a wake-up on both sides.
+inline constexpr std::size_t kMaxFilePieceBytes = 256 * 1024;
 
 inline constexpr std::int64_t kRemoveGraceMs = 5000;
 // A terminal's kernel buffers hold less than this; what a dead leader wrote is within it.
@@ -41,6 +43,8 @@ inline constexpr std::size_t kMaxRefusedUploadBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxWatches = 8192;
 // Directories of a tree that is written wait for their mode and times until its end.
 inline constexpr std::size_t kMaxTreeDirectoryBytes = 64 * 1024 * 1024;
+// The first names of files with several, while a tree is read.
+inline constexpr std::size_t kMaxTreeNameBytes = 32 * 1024 * 1024;
 // A search may have this much more memory than it starts with: expressions can ask for any amount.
 inline constexpr std::size_t kMaxSearchMemoryBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxSearchLineBytes = 8 * 1024 * 1024;

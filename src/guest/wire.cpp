@@ -147,8 +147,29 @@ Result<> check_pattern(std::string_view pattern, std::string reason) {
   return {};
 }
 
+Result<> check_globs(const std::vector<std::string>& globs) {
+  if (globs.size() > kMaxGlobs) {
+    return refuse(concat("at most ", kMaxGlobs, " patterns are possible"), "bad_glob");
+  }
+  std::size_t bytes = 0;
+  for (const std::string& glob : globs) {
+    TRY_DO(check_pattern(glob, "bad_glob"));
+    bytes += glob.size();
+  }
+  if (bytes > kMaxGlobListBytes) {
+    return refuse(concat("patterns may have ", kMaxGlobListBytes, " bytes together"), "bad_glob");
+  }
+  return {};
+}
+
 Result<> check_search(const SearchRequest& request) {
   TRY_DO(check_file_request(request.path, request.user));
+  TRY_DO(check_globs(request.included));
+  TRY_DO(check_globs(request.excluded));
+  if (request.context_lines > kMaxContextLines) {
+    return refuse(concat("at most ", kMaxContextLines, " lines of context are possible"),
+                  "bad_limit");
+  }
   TRY_DO(check_pattern(request.name_glob, "bad_glob"));
   TRY_DO(check_pattern(request.content_regex, "bad_regex"));
   if (request.max_results < 1 || request.max_results > kMaxSearchResults) {
@@ -266,10 +287,14 @@ Result<FrameHeader> decode_header(std::string_view header) {
   return FrameHeader{payload_bytes, kind};
 }
 
-std::string encode_frame(Kind kind, std::string_view payload) {
+std::string encode_header(Kind kind, std::size_t payload_bytes) {
   ByteWriter out;
-  out.u32(static_cast<std::uint32_t>(payload.size())).u8(static_cast<std::uint8_t>(kind));
-  std::string frame = std::move(out).bytes();
+  out.u32(static_cast<std::uint32_t>(payload_bytes)).u8(static_cast<std::uint8_t>(kind));
+  return std::move(out).bytes();
+}
+
+std::string encode_frame(Kind kind, std::string_view payload) {
+  std::string frame = encode_header(kind, payload.size());
   frame += payload;
   return frame;
 }
@@ -375,6 +400,10 @@ Result<ReadFileRequest> decode_read_file(std::string_view payload) {
 std::string encode(const WriteFileRequest& request) {
   ByteWriter out;
   out.string(request.path).string(request.user).u32(request.mode).boolean(request.make_parents);
+  out.boolean(request.only_new).boolean(request.only_version.has_value());
+  if (const auto& version = request.only_version) {
+    out.u64(version->inode).u64(version->size).i64(version->changed_unix_ns);
+  }
   return std::move(out).bytes();
 }
 
@@ -385,6 +414,14 @@ Result<WriteFileRequest> decode_write_file(std::string_view payload) {
   request.user = in.string();
   request.mode = in.u32();
   request.make_parents = in.boolean();
+  request.only_new = in.boolean();
+  if (in.boolean()) {
+    FileVersion version;
+    version.inode = in.u64();
+    version.size = in.u64();
+    version.changed_unix_ns = in.i64();
+    request.only_version = version;
+  }
   TRY_DO(in.finish());
   TRY_DO(check_file_request(request.path, request.user));
   TRY_DO(check_mode(request.mode));
@@ -545,6 +582,7 @@ std::string encode(const SearchRequest& request) {
   out.string(request.path).string(request.user).string(request.name_glob);
   out.string(request.content_regex).boolean(request.ignore_case);
   out.u32(request.max_results).u64(request.max_file_bytes);
+  out.strings(request.included).strings(request.excluded).u32(request.context_lines);
   return std::move(out).bytes();
 }
 
@@ -558,6 +596,9 @@ Result<SearchRequest> decode_search(std::string_view payload) {
   request.ignore_case = in.boolean();
   request.max_results = in.u32();
   request.max_file_bytes = in.u64();
+  request.included = in.strings();
+  request.excluded = in.strings();
+  request.context_lines = in.u32();
   TRY_DO(in.finish());
   TRY_DO(check_search(request));
   return request;
@@ -566,7 +607,7 @@ Result<SearchRequest> decode_search(std::string_view payload) {
 std::string encode(const Match& match) {
   ByteWriter out;
   out.string(match.path).u8(static_cast<std::uint8_t>(match.type)).u64(match.size);
-  out.u64(match.line_number).string(match.line_text);
+  out.u64(match.line_number).string(match.line_text).boolean(match.context);
   return std::move(out).bytes();
 }
 
@@ -578,6 +619,7 @@ Result<Match> decode_match(std::string_view payload) {
   match.size = in.u64();
   match.line_number = in.u64();
   match.line_text = in.string();
+  match.context = in.boolean();
   TRY_DO(in.finish());
   if (type < 1 || type > 4 || !is_result_path(match.path) ||
       match.line_text.size() > kMaxLineBytes) {
@@ -669,7 +711,7 @@ std::string encode(const FileInfo& info) {
   ByteWriter out;
   out.string(info.name).string(info.path).u8(static_cast<std::uint8_t>(info.type));
   out.u64(info.size).u32(info.mode).u32(info.uid).u32(info.gid).i64(info.modified_unix_ns);
-  out.string(info.link_target);
+  out.string(info.link_target).u64(info.inode).i64(info.changed_unix_ns);
   return std::move(out).bytes();
 }
 
@@ -685,6 +727,8 @@ Result<FileInfo> decode_file(std::string_view payload) {
   info.gid = in.u32();
   info.modified_unix_ns = in.i64();
   info.link_target = in.string();
+  info.inode = in.u64();
+  info.changed_unix_ns = in.i64();
   TRY_DO(in.finish());
   if (type < 1 || type > 4 || info.mode > 07777) {
     return fail(Code::kInvalidArgument, "file type or mode is out of range", "malformed");

@@ -60,7 +60,7 @@
 
 namespace atl::guest {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::uint32_t kMaxPayloadBytes = 256 * 1024;
 inline constexpr std::uint32_t kDefaultJournalBytes = 4 * 1024 * 1024;
@@ -136,11 +136,16 @@ inline constexpr std::uint64_t kMaxTreeEntries = 1000000;
 inline constexpr std::size_t kMaxPatternBytes = 4096;  // of a glob or a regular expression
 inline constexpr std::uint32_t kMaxSearchResults = 100000;
 inline constexpr std::uint64_t kMaxSearchFileBytes = 64ULL * 1024 * 1024;
-inline constexpr std::size_t kMaxLineBytes = 4096;  // of a match
+inline constexpr std::size_t kMaxLineBytes = 4096;           // of a match
+inline constexpr std::size_t kMaxGlobs = 64;                 // included, and excluded
+inline constexpr std::size_t kMaxGlobListBytes = 32 * 1024;  // of either list together
+inline constexpr std::uint32_t kMaxContextLines = 20;
 
 // REQUIRES: header.size() == kFrameHeaderBytes. Fails on an oversized payload.
 Result<FrameHeader> decode_header(std::string_view header);
 std::string encode_frame(Kind kind, std::string_view payload = {});
+// The first bytes of a frame whose payload is sent apart.
+std::string encode_header(Kind kind, std::size_t payload_bytes);
 
 struct PtySize {
   std::uint32_t rows = 24;
@@ -214,7 +219,7 @@ enum class FileType : std::uint8_t {
   kDirectory = 2,
   kSymlink = 3,
   kOther = 4,
-  kHardlink = 5,  // only in a tree that is written
+  kHardlink = 5,  // only in a tree
 };
 
 struct FileInfo {
@@ -227,6 +232,16 @@ struct FileInfo {
   std::uint32_t gid = 0;
   std::int64_t modified_unix_ns = 0;
   std::string link_target;  // when a symlink
+  std::uint64_t inode = 0;
+  std::int64_t changed_unix_ns = 0;  // of content, mode, owner or names; nobody can set it
+};
+
+// Which content of which file. Another one after every write, change of mode and replacement.
+struct FileVersion {
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t changed_unix_ns = 0;
+  bool operator==(const FileVersion&) const = default;
 };
 
 struct PathRequest {  // kStat (lstat), kListDirectory
@@ -244,6 +259,10 @@ struct WriteFileRequest {
   std::string user;
   std::uint32_t mode = 0644;  // of a new file; an existing file keeps its mode
   bool make_parents = true;
+  // Refused with reason precondition_failed: at the beginning, and again before the file is
+  // replaced.
+  bool only_new = false;                    // when there is something already
+  std::optional<FileVersion> only_version;  // when it is not this one
 };
 struct MakeDirectoryRequest {
   std::string path;
@@ -291,7 +310,8 @@ struct FileEvent {
 
 // kReadTree and kWriteTree take a PathRequest. Reading: everything below the directory, not the
 // directory itself, a directory before its content; a path that is a file gives one entry with its
-// name. Devices, sockets and FIFOs are left out, and so are kernel filesystems (/proc, /sys) below
+// name, and a file with several names below the path is a hard link to the first from its second
+// on. Devices, sockets and FIFOs are left out, and so are kernel filesystems (/proc, /sys) below
 // the path. Writing: the directory is made if missing, existing directories are kept, files and
 // symlinks are replaced, missing parents are made. A hard link is to something written before it.
 struct TreeEntry {
@@ -325,6 +345,11 @@ struct SearchRequest {
   bool ignore_case = false;          // ASCII, of both
   std::uint32_t max_results = 1000;  // 1 to kMaxSearchResults
   std::uint64_t max_file_bytes = kMaxSearchFileBytes;  // larger files are skipped; at least 1
+  // Globs like name_glob: one of the included must match too (when there are any), none of the
+  // excluded; what is excluded is not entered either.
+  std::vector<std::string> included;
+  std::vector<std::string> excluded;
+  std::uint32_t context_lines = 0;  // before and after each line that matches
 };
 struct Match {
   std::string path;  // absolute
@@ -332,6 +357,7 @@ struct Match {
   std::uint64_t size = 0;
   std::uint64_t line_number = 0;  // from 1; 0: the name matched
   std::string line_text;          // without its newline, at most kMaxLineBytes, any bytes
+  bool context = false;           // the line is near one that matches; does not count as a result
 };
 struct SearchEnd {
   bool truncated = false;           // there are more than max_results

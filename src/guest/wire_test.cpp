@@ -52,6 +52,8 @@ FileInfo full_file() {
   info.gid = 1001;
   info.modified_unix_ns = 1700000000123456789;
   info.link_target = "../y";
+  info.inode = 77;
+  info.changed_unix_ns = 1700000000123456790;
   return info;
 }
 
@@ -76,6 +78,9 @@ SearchRequest full_search() {
   request.ignore_case = true;
   request.max_results = 5;
   request.max_file_bytes = 7;
+  request.included = {"*.a", "b/**"};
+  request.excluded = {"**/.git"};
+  request.context_lines = 2;
   return request;
 }
 
@@ -106,6 +111,9 @@ std::vector<Message> all_messages() {
   add("path", encode(PathRequest{"/a", "root"}), decode_path);
   add("read", encode(ReadFileRequest{"/a", "u", 1, 2}), decode_read_file);
   add("write", encode(WriteFileRequest{"/a", "u", 0600, false}), decode_write_file);
+  add("conditional write",
+      encode(WriteFileRequest{"/a", "u", 0600, false, true, FileVersion{1, 2, -3}}),
+      decode_write_file);
   add("mkdir", encode(MakeDirectoryRequest{"/a", "u", 0700, true}), decode_make_directory);
   add("move", encode(MoveRequest{"/a", "/b", "u", false}), decode_move);
   add("remove", encode(RemoveRequest{"/a", "u", false, false}), decode_remove);
@@ -120,7 +128,8 @@ std::vector<Message> all_messages() {
   add("tree_entry", encode(full_entry()), decode_tree_entry);
   add("tree_done", encode(TreeDone{1, 2, 3, 1ULL << 50}), decode_tree_done);
   add("search", encode(full_search()), decode_search);
-  add("match", encode(Match{"/a", FileType::kFile, 9, 4, std::string("\0\xff", 2)}), decode_match);
+  add("match", encode(Match{"/a", FileType::kFile, 9, 4, std::string("\0\xff", 2), true}),
+      decode_match);
   add("search_end", encode(SearchEnd{true, 6}), decode_search_end);
   add("pong", encode(Pong{1, 3}), decode_pong);
   messages.push_back({"id", encode_id("abc"), [](std::string_view bytes) {

@@ -3,37 +3,21 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
 #include "base/strings.h"
 #include "oci/digest.h"
+#include "oci/utf8_thread.h"
 
 namespace atl::oci {
 namespace {
 
 constexpr std::size_t kBlockBytes = 256 * 1024;
-
-// Names in archives are UTF-8. libarchive converts them by the locale of the thread, so it gets one
-// for the time of a call; the process keeps its own.
-class Utf8Thread {
- public:
-  Utf8Thread() : previous_(::uselocale(utf8())) {}
-  ~Utf8Thread() { ::uselocale(previous_); }
-  Utf8Thread(const Utf8Thread&) = delete;
-  Utf8Thread& operator=(const Utf8Thread&) = delete;
-
- private:
-  static locale_t utf8() {
-    static const locale_t kLocale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-    return kLocale;  // null leaves the thread's locale as it is
-  }
-  locale_t previous_;
-};
 
 std::string_view or_empty(const char* text) {
   return text == nullptr ? "" : text;
@@ -70,7 +54,8 @@ struct ArchiveReader::Impl {
   Sha256 digest;
   std::vector<char> block = std::vector<char>(kBlockBytes);
   std::uint64_t position = 0;
-  int read_error = 0;
+  const char* data = nullptr;  // what read_block() got last
+  std::optional<Error> read_error;
   std::uint64_t entries = 0;
   std::uint64_t unpacked = 0;
   std::uint64_t left = 0;  // of the file at hand
@@ -84,6 +69,19 @@ struct ArchiveReader::Impl {
 
   // Bytes of the source, in order; 0 at the end, -1 on failure.
   ssize_t read_block() {
+    if (source.stream != nullptr) {
+      auto bytes = source.stream->next();
+      if (!bytes) {
+        read_error = std::move(bytes).error();
+        return -1;
+      }
+      data = bytes->data();
+      return static_cast<ssize_t>(bytes->size());
+    }
+    return read_file_block();
+  }
+
+  ssize_t read_file_block() {
     const std::uint64_t rest = source.length - position;
     const std::size_t want = rest < block.size() ? static_cast<std::size_t>(rest) : block.size();
     ssize_t got = 0;
@@ -91,10 +89,11 @@ struct ArchiveReader::Impl {
       got = ::pread(source.fd, block.data(), want, static_cast<off_t>(source.offset + position));
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-      read_error = errno;
+      read_error = errno_error("reading an archive", errno);
       return -1;
     }
     position += static_cast<std::uint64_t>(got);
+    data = block.data();
     if (!source.sha256.empty()) {
       digest.update({block.data(), static_cast<std::size_t>(got)});
     }
@@ -102,8 +101,8 @@ struct ArchiveReader::Impl {
   }
 
   Error broken() const {
-    if (read_error != 0) {
-      return errno_error("reading an archive", read_error);
+    if (read_error) {
+      return *read_error;
     }
     const std::string_view why = or_empty(::archive_error_string(handle));
     return Error{Code::kInvalidArgument, concat("the archive is damaged: ", to_valid_utf8(why)),
@@ -134,8 +133,9 @@ Result<std::unique_ptr<ArchiveReader>> ArchiveReader::open(ArchiveSource source,
   ::archive_read_support_format_empty(handle);
   const auto read = [](struct archive*, void* data, const void** buffer) -> la_ssize_t {
     auto* self = static_cast<Impl*>(data);
-    *buffer = self->block.data();
-    return self->read_block();
+    const ssize_t got = self->read_block();
+    *buffer = self->data;
+    return got;
   };
   if (::archive_read_open(handle, impl.get(), nullptr, read, nullptr) != ARCHIVE_OK) {
     return fail(impl->broken());
@@ -145,21 +145,31 @@ Result<std::unique_ptr<ArchiveReader>> ArchiveReader::open(ArchiveSource source,
 
 namespace {
 
-Result<ArchiveEntry> convert(struct archive_entry* raw) {
+// A sandbox has ids up to 65535.
+Result<std::uint32_t> convert_owner(la_int64_t id, bool any_owner, std::string_view path) {
+  if (id >= 0 && id <= 65535) {
+    return static_cast<std::uint32_t>(id);
+  }
+  if (any_owner) {
+    return kNobody;
+  }
+  return fail(
+      Code::kInvalidArgument,
+      concat(to_valid_utf8(path), " belongs to an id above 65535, which a sandbox does not have"),
+      "bad_archive");
+}
+
+Result<ArchiveEntry> convert(struct archive_entry* raw, bool any_owner) {
   ArchiveEntry entry;
   TRY(entry.path, clean_path(or_empty(::archive_entry_pathname(raw))));
   entry.mode = ::archive_entry_perm(raw) & 07777U;
+  constexpr std::int64_t kMaxSeconds = INT64_MAX / 1'000'000'000 - 1;
   entry.modified_unix_ns =
-      ::archive_entry_mtime(raw) * 1'000'000'000 + ::archive_entry_mtime_nsec(raw);
-  const auto in_range = [](la_int64_t id) { return id >= 0 && id <= 65535; };
-  if (!in_range(::archive_entry_uid(raw)) || !in_range(::archive_entry_gid(raw))) {
-    return fail(Code::kInvalidArgument,
-                concat(to_valid_utf8(entry.path),
-                       " belongs to an id above 65535, which a sandbox does not have"),
-                "bad_archive");
-  }
-  entry.uid = static_cast<std::uint32_t>(::archive_entry_uid(raw));
-  entry.gid = static_cast<std::uint32_t>(::archive_entry_gid(raw));
+      std::clamp<std::int64_t>(::archive_entry_mtime(raw), -kMaxSeconds, kMaxSeconds) *
+          1'000'000'000 +
+      std::clamp<std::int64_t>(::archive_entry_mtime_nsec(raw), 0, 999'999'999);
+  TRY(entry.uid, convert_owner(::archive_entry_uid(raw), any_owner, entry.path));
+  TRY(entry.gid, convert_owner(::archive_entry_gid(raw), any_owner, entry.path));
   if (const char* target = ::archive_entry_hardlink(raw); target != nullptr) {
     entry.type = EntryType::kHardlink;
     TRY(entry.link_target, clean_path(target));
@@ -212,7 +222,7 @@ Result<std::optional<ArchiveEntry>> ArchiveReader::next() {
                 concat("the archive has more than ", impl_->limits.entries, " entries"),
                 "archive_too_large");
   }
-  TRY(ArchiveEntry entry, convert(raw));
+  TRY(ArchiveEntry entry, convert(raw, impl_->limits.any_owner));
   if (entry.size > impl_->limits.unpacked_bytes - impl_->unpacked) {
     return fail(
         Code::kResourceExhausted,

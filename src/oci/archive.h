@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -37,11 +38,23 @@ Result<std::string> clean_path(std::string_view path);
 struct ArchiveLimits {
   std::uint64_t entries = kMaxEntries;
   std::uint64_t unpacked_bytes = kMaxUnpackedBytes;
+  // Owners beyond what a sandbox has become kNobody instead of an error.
+  bool any_owner = false;
+};
+inline constexpr std::uint32_t kNobody = UINT32_MAX;
+
+// Bytes that come from somewhere else, in order. Blocks.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Valid until the next call; empty at the end.
+  virtual Result<std::string_view> next() = 0;
 };
 
-// A piece of a file as the bytes of an archive.
+// A piece of a file as the bytes of an archive, or a stream.
 struct ArchiveSource {
-  int fd = -1;  // borrowed; read with pread
+  int fd = -1;                   // borrowed; read with pread
+  ByteSource* stream = nullptr;  // borrowed; instead of the file
   std::uint64_t offset = 0;
   std::uint64_t length = UINT64_MAX;
   std::string sha256;  // hexadecimal, of all bytes; checked by finish() when not empty

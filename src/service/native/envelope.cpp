@@ -25,6 +25,7 @@ constexpr std::array kByReason = std::to_array<ReasonRow>({
     {"permission_denied", 403, "permission_denied"},
     {"read_only", 403, "permission_denied"},
     {"no_space", 507, "no_space"},
+    {"precondition_failed", 412, "precondition_failed"},
     {"bad_offset", 416, "range_not_satisfiable"},
     {"range_not_satisfiable", 416, "range_not_satisfiable"},
     {"process_not_found", 404, "context_not_found"},

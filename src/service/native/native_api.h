@@ -9,6 +9,7 @@
 #include "control/identity.h"
 #include "control/sandboxes.h"
 #include "http/router.h"
+#include "service/native/file_routes.h"
 #include "service/native/routes.h"
 #include "service/native/template_routes.h"
 

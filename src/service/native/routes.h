@@ -94,23 +94,6 @@ class ContextRoutes {
   Idempotency& idempotency_;
 };
 
-class FileRoutes {
- public:
-  explicit FileRoutes(control::Contexts& contexts) : contexts_(contexts) {}
-  void add_to(RouteTable& table);
-
- private:
-  Task<> read(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> write(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> remove(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> stat(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> list(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> move(NativeExchange& exchange, control::SandboxRef sandbox);
-  Task<> change_mode(NativeExchange& exchange, control::SandboxRef sandbox);
-
-  control::Contexts& contexts_;
-};
-
 // The sandbox that {id} names, for the caller's team.
 control::SandboxRef sandbox_ref(const NativeExchange& exchange,
                                 const http::PathParameters& parameters);

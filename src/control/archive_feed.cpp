@@ -1,0 +1,83 @@
+#include "control/archive_feed.h"
+
+#include <chrono>
+#include <utility>
+
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+constexpr std::size_t kMaxFeedBytes = 2U << 20;  // above it nothing more is taken from the client
+constexpr std::size_t kLowBytes = 512U << 10;    // what the longest step of a reader may need
+
+}  // namespace
+
+Task<> ArchiveFeed::offer(std::string piece) {
+  State& state = *state_;
+  for (;;) {
+    {
+      const std::lock_guard lock{state.mutex};
+      if (state.bytes < kMaxFeedBytes) {
+        state.bytes += piece.size();
+        state.pieces.push_back(std::move(piece));
+        break;
+      }
+      state.room.clear();
+    }
+    CO_TRY_DO(co_await state.room.wait());
+  }
+  state.arrived.notify_one();
+  if (!low()) {
+    state.filled.set();
+  }
+  co_return ok();
+}
+
+void ArchiveFeed::close(Result<> how) {
+  {
+    const std::lock_guard lock{state_->mutex};
+    state_->closed = std::move(how);
+  }
+  state_->arrived.notify_one();
+  state_->filled.set();
+}
+
+Task<> ArchiveFeed::wait_until_filled() {
+  if (low()) {
+    state_->filled.clear();
+    CO_TRY_DO(co_await state_->filled.wait());
+  }
+  co_return ok();
+}
+
+bool ArchiveFeed::low() const {
+  const std::lock_guard lock{state_->mutex};
+  return state_->bytes < kLowBytes && !state_->closed;
+}
+
+Result<std::string_view> ArchiveFeed::next() {
+  State& state = *state_;
+  {
+    std::unique_lock lock{state.mutex};
+    const bool told = state.arrived.wait_for(lock, kGuestStallTimeout, [&state] {
+      return !state.pieces.empty() || state.closed.has_value();
+    });
+    if (!told) {
+      return fail(Code::kDeadlineExceeded, "the archive stopped coming", "client_stalled");
+    }
+    if (state.pieces.empty()) {
+      if (!*state.closed) {
+        return fail(state.closed->error());
+      }
+      return std::string_view{};
+    }
+    piece_ = std::move(state.pieces.front());
+    state.pieces.pop_front();
+    state.bytes -= piece_.size();
+  }
+  state.loop.post([shared = state_] { shared->room.set(); });
+  return std::string_view{piece_};
+}
+
+}  // namespace atl::control
