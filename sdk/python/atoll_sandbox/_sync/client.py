@@ -110,7 +110,7 @@ class Client:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        traceback: Optional[TracebackType]) -> None:
+                  traceback: Optional[TracebackType]) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -28,11 +28,11 @@ class Commands:
         self._path = path("sandboxes", sandbox_id, "contexts")
 
     def run(self, command: Command, *, cwd: Optional[str] = None,
-                  env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-                  timeout: Optional[Seconds] = None, stdin: Union[str, bytes, None] = None,
-                  on_stdout: Optional[TextCallback] = None,
-                  on_stderr: Optional[TextCallback] = None, check: bool = False,
-                  capture: bool = True) -> CommandResult:
+            env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
+            timeout: Optional[Seconds] = None, stdin: Union[str, bytes, None] = None,
+            on_stdout: Optional[TextCallback] = None,
+            on_stderr: Optional[TextCallback] = None, check: bool = False,
+            capture: bool = True) -> CommandResult:
         """Runs a command to its end.
 
         A string is run by a shell (bash, or sh where there is none), a list as it stands. After
@@ -78,9 +78,9 @@ class Commands:
                             cursor)
 
     def _start(self, command: Command, cwd: Optional[str], env: Optional[Mapping[str, str]],
-                     user: Optional[str], timeout: Optional[Seconds],
-                     idle_timeout: Optional[Seconds], stdin: Union[str, bytes, bool, None],
-                     size: Optional[PtySize]) -> Process:
+               user: Optional[str], timeout: Optional[Seconds],
+               idle_timeout: Optional[Seconds], stdin: Union[str, bytes, bool, None],
+               size: Optional[PtySize]) -> Process:
         argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
         if isinstance(stdin, bool):
             text, file = None, None
@@ -132,7 +132,7 @@ class Commands:
         process._end()
 
     def _place_input(self, stdin: Union[str, bytes, None],
-                           user: Optional[str]) -> "tuple[Optional[str], Optional[str]]":
+                     user: Optional[str]) -> "tuple[Optional[str], Optional[str]]":
         """Text to send along, or the name of a file that was written."""
         if stdin is None:
             return None, None

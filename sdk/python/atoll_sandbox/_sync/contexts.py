@@ -34,8 +34,8 @@ class Context:
         self.cwd = context.cwd
 
     def run(self, code: str, *, timeout: Optional[Seconds] = None,
-                  on_stdout: Optional[TextCallback] = None,
-                  on_stderr: Optional[TextCallback] = None, check: bool = False) -> Execution:
+            on_stdout: Optional[TextCallback] = None,
+            on_stderr: Optional[TextCallback] = None, check: bool = False) -> Execution:
         """Runs code and waits for its end. After `timeout` seconds it is interrupted: its output so
         far and the variables stay. An exception meanwhile, such as Ctrl-C, interrupts it
         too. With callbacks, output is given to them as it is printed."""
@@ -58,7 +58,7 @@ class Context:
         return Execution.from_answer(answer, answer.stdout, answer.stderr)
 
     def _follow(self, body: ExecRequest, on_stdout: Optional[TextCallback],
-                      on_stderr: Optional[TextCallback]) -> Execution:
+                on_stderr: Optional[TextCallback]) -> Execution:
         reply = self._client.open(Request(
             "POST", f"{self._path}/exec", json=body.to_json(), headers={"Accept": LINES},
             lasting=True))
@@ -107,7 +107,7 @@ class Context:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        traceback: Optional[TracebackType]) -> None:
+                  traceback: Optional[TracebackType]) -> None:
         if error is not None:
             settle(self.remove)
         else:
@@ -149,9 +149,9 @@ class Contexts:
         return Context(self._client, self._sandbox_id, parse(ContextInfo.from_json, answer))
 
     def _create(self, language: str, cwd: Optional[str] = None,
-                      env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-                      ttl: Optional[Seconds] = None,
-                      idle_timeout: Optional[Seconds] = None) -> Context:
+                env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
+                ttl: Optional[Seconds] = None,
+                idle_timeout: Optional[Seconds] = None) -> Context:
         body = ContextCreate(
             type="repl", repl=ReplSpec(alias=language), cwd=cwd, user=user,
             env_vars=None if env is None else dict(env), ttl_sec=whole_seconds(ttl, "ttl"),
@@ -161,8 +161,8 @@ class Contexts:
         return Context(self._client, self._sandbox_id, parse(ContextInfo.from_json, answer))
 
     def run_default(self, code: str, language: str, timeout: Optional[Seconds],
-                          on_stdout: Optional[TextCallback], on_stderr: Optional[TextCallback],
-                          check: bool) -> Execution:
+                    on_stdout: Optional[TextCallback], on_stderr: Optional[TextCallback],
+                    check: bool) -> Execution:
         """Runs code in the context that belongs to the language, made at its first use."""
         context, fresh = self._default(language)
         try:

@@ -23,12 +23,12 @@ class Files:
 
     # Contents -----------------------------------------------------------------------------------
     def read(self, path: str, *, encoding: str = "utf-8", errors: str = "strict",
-                   user: Optional[str] = None) -> str:
+             user: Optional[str] = None) -> str:
         """A whole file as text."""
         return (self.read_bytes(path, user=user)).decode(encoding, errors)
 
     def read_bytes(self, path: str, *, offset: int = 0, length: Optional[int] = None,
-                         user: Optional[str] = None) -> bytes:
+                   user: Optional[str] = None) -> bytes:
         """A whole file, or a part of it."""
         content = bytearray()
         for piece in self.stream(path, offset=offset, length=length, user=user):
@@ -36,7 +36,7 @@ class Files:
         return bytes(content)
 
     def stream(self, path: str, *, offset: int = 0, length: Optional[int] = None,
-                     user: Optional[str] = None) -> Iterator[bytes]:
+               user: Optional[str] = None) -> Iterator[bytes]:
         """A file piece by piece, however large it is."""
         if offset < 0 or (length is not None and length < 0):
             raise InvalidRequestError("offset and length must not be negative")

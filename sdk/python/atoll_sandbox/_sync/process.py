@@ -64,8 +64,8 @@ class Process:
         return self._events
 
     def wait(self, *, on_stdout: Optional[TextCallback] = None,
-                   on_stderr: Optional[TextCallback] = None, check: bool = False,
-                   capture: bool = True) -> CommandResult:
+             on_stderr: Optional[TextCallback] = None, check: bool = False,
+             capture: bool = True) -> CommandResult:
         """Reads to the end. The result has the output since the last event that was read; with
         `capture=False` it has none, and nothing is kept in memory."""
         output = Output()
@@ -185,7 +185,7 @@ class Process:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        traceback: Optional[TracebackType]) -> None:
+                  traceback: Optional[TracebackType]) -> None:
         if error is not None:
             settle(self._end)
         else:

@@ -66,9 +66,9 @@ class Sandbox:
 
     @classmethod
     def list(cls, *, status: Optional[SandboxStatus] = None,
-                   template: Optional[str] = None, client: Optional[Client] = None,
-                   url: Optional[str] = None,
-                   api_key: Optional[str] = None) -> Iterator[SandboxInfo]:
+             template: Optional[str] = None, client: Optional[Client] = None,
+             url: Optional[str] = None,
+             api_key: Optional[str] = None) -> Iterator[SandboxInfo]:
         """All sandboxes, newest first, fetched page by page as they are asked for."""
         connection, own = _client(client, url, api_key)
         seen = 0
@@ -89,7 +89,7 @@ class Sandbox:
 
     @classmethod
     def _create(cls, body: SandboxCreate, timeout: Optional[Seconds], client: Client,
-                      own_client: bool) -> Sandbox:
+                own_client: bool) -> Sandbox:
         request = Request("POST", path("sandboxes"), json=body.to_json(),
                           timeout=None if timeout is None else seconds(timeout, "timeout"))
         request.idempotent()
@@ -117,10 +117,10 @@ class Sandbox:
 
     # Using --------------------------------------------------------------------------------------
     def run_code(self, code: str, *, language: str = "python",
-                       context: Optional[Context] = None, timeout: Optional[Seconds] = None,
-                       on_stdout: Optional[TextCallback] = None,
-                       on_stderr: Optional[TextCallback] = None,
-                       check: bool = False) -> Execution:
+                 context: Optional[Context] = None, timeout: Optional[Seconds] = None,
+                 on_stdout: Optional[TextCallback] = None,
+                 on_stderr: Optional[TextCallback] = None,
+                 check: bool = False) -> Execution:
         """Runs code and waits for its end. Variables stay: all code of a language runs in the same
         interpreter, unless `context` names another. Errors of the code are in the result;
         `check=True` raises them as CodeError."""
@@ -165,7 +165,7 @@ class Sandbox:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        traceback: Optional[TracebackType]) -> None:
+                  traceback: Optional[TracebackType]) -> None:
         try:
             if self._owned and error is not None:
                 settle(self.kill)

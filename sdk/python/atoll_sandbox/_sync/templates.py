@@ -46,9 +46,9 @@ class Templates:
         return parse(Template.from_json, answer)
 
     def create(self, name: str, image: str, *, env: Optional[Mapping[str, str]] = None,
-                     username: Optional[str] = None, password: Optional[str] = None,
-                     insecure_registry: bool = False, on_log: Optional[LogCallback] = None,
-                     timeout: Seconds = _CREATE_SECONDS) -> Template:
+               username: Optional[str] = None, password: Optional[str] = None,
+               insecure_registry: bool = False, on_log: Optional[LogCallback] = None,
+               timeout: Seconds = _CREATE_SECONDS) -> Template:
         """Makes a template from an image of a registry and waits until it is ready."""
         body = TemplateCreate(
             name, TemplateSpec(main_container=TemplateContainer(image=image),
@@ -60,11 +60,11 @@ class Templates:
         return self.get(name)
 
     def build(self, name: str, context: Union[str, "os.PathLike[str]"] = ".", *,
-                    dockerfile: str = "Dockerfile", args: Optional[Mapping[str, str]] = None,
-                    target: Optional[str] = None, network: Optional[str] = None,
-                    no_cache: bool = False, username: Optional[str] = None,
-                    password: Optional[str] = None, insecure_registry: bool = False,
-                    on_log: Optional[LogCallback] = None) -> Template:
+              dockerfile: str = "Dockerfile", args: Optional[Mapping[str, str]] = None,
+              target: Optional[str] = None, network: Optional[str] = None,
+              no_cache: bool = False, username: Optional[str] = None,
+              password: Optional[str] = None, insecure_registry: bool = False,
+              on_log: Optional[LogCallback] = None) -> Template:
         """Builds a template from a Dockerfile. `context` is the directory that is sent along,
         `dockerfile` is relative to it. BuildError has the end of the log."""
         headers = {"Content-Type": "application/x-tar"}
@@ -84,8 +84,8 @@ class Templates:
         return self.get(name)
 
     def pull(self, name: str, *, username: Optional[str] = None,
-                   password: Optional[str] = None, insecure_registry: bool = False,
-                   on_log: Optional[LogCallback] = None) -> Template:
+             password: Optional[str] = None, insecure_registry: bool = False,
+             on_log: Optional[LogCallback] = None) -> Template:
         """Fetches a template's image again, or makes a builtin one that is not there yet."""
         body = TemplatePull(_login(username, password), insecure_registry or None)
         self._follow(Request("POST", path("templates", name, "pull"), json=body.to_json()),
@@ -93,7 +93,7 @@ class Templates:
         return self.get(name)
 
     def load(self, name: str, archive: Union[str, "os.PathLike[str]"], *,
-                   on_log: Optional[LogCallback] = None) -> Template:
+             on_log: Optional[LogCallback] = None) -> Template:
         """Makes a template from an image archive on this machine (`docker save`, OCI)."""
         with pathlib.Path(archive).open("rb") as file:
             self._follow(Request(
