@@ -115,18 +115,21 @@ class Lines:
     """Cuts a stream of bytes into JSON objects, one a line."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending: List[bytes] = []  # joined once, when the line is whole
+        self._pending_bytes = 0
 
     def feed(self, piece: bytes) -> Iterator[Dict[str, Any]]:
-        whole, newline, rest = (self._pending + piece).rpartition(b"\n")
-        self._pending = rest
-        if len(rest) > MAX_LINE_BYTES:
-            raise ProtocolError("a line of the server's answer is too long")
-        if not newline:
-            return
-        for line in whole.split(b"\n"):
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            if self._pending:
+                line = b"".join([*self._pending, line])
+                self._pending, self._pending_bytes = [], 0
             if line.strip():
                 yield parse_object(line)
+        self._pending.append(rest)
+        self._pending_bytes += len(rest)
+        if self._pending_bytes > MAX_LINE_BYTES:
+            raise ProtocolError("a line of the server's answer is too long")
 
 
 class TextDecoder:

@@ -194,4 +194,9 @@ def _transport_error(error: httpx.HTTPError, url: str) -> AtollError:
             "server with url= or ATOLL_API_URL")
     if isinstance(error, httpx.TimeoutException):
         return TimeoutError(f"{url} did not answer in time; give it longer with timeout=")
+    if isinstance(error, httpx.WriteError):
+        # The reason may have come, but not every version of httpx reads it after that.
+        return ConnectionFailedError(
+            f"{url} ended the connection while it was sent something large: it may have refused it "
+            "(no space, no permission); a small file to the same place tells why")
     return ConnectionFailedError(f"the connection to {url} broke: {error or type(error).__name__}")
