@@ -108,3 +108,47 @@ def test_errors_before_the_first_line_are_ordinary(client, sandbox):
     answer = client.call("POST", f"{sandbox.path}/contexts/ctx-00000000/exec", {"data": "1"},
                          {"Accept": LINES})
     assert answer.status == 404 and answer.error["code"] == "context_not_found"
+
+
+def watch_lines(client, sandbox, query):
+    """An open watch: the connection, and its lines as they come."""
+    connection = client.connection()
+    connection.request("GET", f"{sandbox.path}/files/watch?{query}",
+                       headers=client.headers({"Accept": LINES}))
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+    return connection, (json.loads(line) for line in response)
+
+
+def test_a_watch_without_a_websocket(client, sandbox):
+    sandbox.mkdir("/tmp/watched", recursive=True)
+    connection, lines = watch_lines(client, sandbox, "path=/tmp/watched&recursive=true")
+    try:
+        assert next(lines) == {"type": "subscribed", "path": "/tmp/watched"}
+        sandbox.mkdir("/tmp/watched/new")
+        sandbox.write("/tmp/watched/new/file", "x")
+        seen = set()
+        while ("create", "/tmp/watched/new/file") not in seen:
+            event = next(lines)
+            assert event["type"] == "event"
+            seen.add((event["event"], event["path"]))
+        assert ("create", "/tmp/watched/new") in seen
+    finally:
+        connection.close()
+
+
+def test_a_watch_of_nothing_is_an_ordinary_error(client, sandbox):
+    answer = client.call("GET", f"{sandbox.path}/files/watch?path=/no/such/place",
+                         headers={"Accept": LINES})
+    assert answer.status == 404 and answer.error["code"] == "file_not_found"
+    answer = client.call("GET", f"{sandbox.path}/files/watch", headers={"Accept": LINES})
+    assert answer.status == 400 and "path" in answer.error["message"]
+
+
+def test_a_watch_ends_with_its_client(client, create):
+    sandbox = create()
+    for _ in range(40):  # more than one guest would serve at once
+        connection, lines = watch_lines(client, sandbox, "path=/tmp")
+        assert next(lines)["type"] == "subscribed"
+        connection.close()
+    assert sandbox.out("echo still here") == "still here\n"

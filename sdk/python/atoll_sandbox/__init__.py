@@ -11,6 +11,7 @@ from ._async.client import AsyncClient
 from ._async.contexts import AsyncContext
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
+from ._async.watches import AsyncWatch
 from ._errors import (
     AtollError,
     AuthenticationError,
@@ -35,7 +36,7 @@ from ._errors import (
     UnavailableError,
 )
 from ._models import Context as ContextInfo
-from ._models import ExecutionError, FileInfo
+from ._models import ExecutionError, FileEvent, FileInfo
 from ._models import Sandbox as SandboxInfo
 from ._models import Template as TemplateInfo
 from ._models import TemplateLogRecord
@@ -44,15 +45,16 @@ from ._sync.client import Client
 from ._sync.contexts import Context
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
+from ._sync.watches import Watch
 from ._version import VERSION as __version__
 
 __all__ = [
-    "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AtollError",
+    "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AsyncWatch", "AtollError",
     "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError", "CommandResult",
     "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context", "ContextInfo",
-    "DiskFullError", "Execution", "ExecutionError", "FileExistsError", "FileInfo",
+    "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError", "FileInfo",
     "FileNotFoundError", "InvalidRequestError", "NotFoundError", "OutputEvent",
     "PermissionDeniedError", "Process", "ProcessEndedError", "ProtocolError", "RateLimitError",
     "Result", "Sandbox", "SandboxInfo", "ServerError", "TemplateInfo", "TemplateLogRecord",
-    "TemplateNotReadyError", "TimeoutError", "UnavailableError", "__version__",
+    "TemplateNotReadyError", "TimeoutError", "UnavailableError", "Watch", "__version__",
 ]

@@ -705,12 +705,60 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class FileList:
+    """Fields that need a word:
+
+    - has_more: With a limit.
+    """
+
     entries: List[FileInfo]
+    has_more: Optional[bool] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FileList:
         return cls(
             entries=[FileInfo.from_json(each) for each in data["entries"]],
+            has_more=data.get("has_more"),
+        )
+
+
+FileChange = Literal["create", "write", "remove", "rename", "chmod", "overflow"]
+
+
+@dataclass(frozen=True)
+class FileWatching:
+    """Fields that need a word:
+
+    - path: As it was asked for.
+    """
+
+    type: Literal["subscribed"]
+    path: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FileWatching:
+        return cls(
+            type=data["type"],
+            path=data["path"],
+        )
+
+
+@dataclass(frozen=True)
+class FileEvent:
+    """Fields that need a word:
+
+    - path: Absolute.
+    """
+
+    type: Literal["event"]
+    event: FileChange
+    path: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FileEvent:
+        return cls(
+            type=data["type"],
+            event=data["event"],
+            path=data["path"],
         )
 
 

@@ -28,12 +28,6 @@ std::string exit_line(const guest::ExitStatus& status) {
   return line.dump() + "\n";
 }
 
-Task<> start_lines(NativeExchange& exchange, int status) {
-  return exchange.start(status,
-                        {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
-                        std::nullopt);
-}
-
 // Until the exit, which is the last line. A client that goes away while the process is silent is
 // noticed too.
 Task<> send_events(NativeExchange& exchange, ProcessStream& stream) {
@@ -82,6 +76,12 @@ Task<> send_output(NativeExchange& exchange, std::string line) {
 bool wants_lines(const NativeExchange& exchange) {
   return to_lower(exchange.request().headers.get("Accept")).find("application/x-ndjson") !=
          std::string::npos;
+}
+
+Task<> start_lines(NativeExchange& exchange, int status) {
+  return exchange.start(status,
+                        {{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"}},
+                        std::nullopt);
 }
 
 Task<> ContextRoutes::stream(NativeExchange& exchange, SandboxRef sandbox, std::string id) {

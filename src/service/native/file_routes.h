@@ -20,6 +20,7 @@ class FileRoutes {
   Task<> move(NativeExchange& exchange, control::SandboxRef sandbox);
   Task<> change_mode(NativeExchange& exchange, control::SandboxRef sandbox);
   Task<> watch(NativeExchange& exchange, control::SandboxRef sandbox);
+  Task<> watch_lines(NativeExchange& exchange, control::SandboxRef sandbox);
 
   control::Contexts& contexts_;
 };

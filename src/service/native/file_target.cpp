@@ -74,6 +74,24 @@ std::string_view file_type_text(guest::FileType type) {
   return "other";
 }
 
+std::string_view file_event_name(guest::FileEventType type) {
+  switch (type) {
+    case guest::FileEventType::kCreate:
+      return "create";
+    case guest::FileEventType::kWrite:
+      return "write";
+    case guest::FileEventType::kRemove:
+      return "remove";
+    case guest::FileEventType::kRename:
+      return "rename";
+    case guest::FileEventType::kChmod:
+      return "chmod";
+    case guest::FileEventType::kOverflow:
+      return "overflow";
+  }
+  return "overflow";
+}
+
 Json file_json(const guest::FileInfo& info) {
   const bool link = info.type == guest::FileType::kSymlink;
   Json json = Json::object({{"name", info.name},

@@ -28,6 +28,7 @@ Result<FileTarget> parse_file_target(std::string_view query,
                                      std::string_view fallback = {});
 
 std::string_view file_type_text(guest::FileType type);
+std::string_view file_event_name(guest::FileEventType type);
 Json file_json(const guest::FileInfo& info);
 
 }  // namespace atl::service::native

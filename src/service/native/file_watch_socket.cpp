@@ -24,24 +24,6 @@ using control::SandboxRef;
 constexpr std::size_t kMaxSocketMessageBytes = 64 * 1024;
 constexpr std::size_t kMaxWatchesPerSocket = 32;
 
-std::string_view event_name(guest::FileEventType type) {
-  switch (type) {
-    case guest::FileEventType::kCreate:
-      return "create";
-    case guest::FileEventType::kWrite:
-      return "write";
-    case guest::FileEventType::kRemove:
-      return "remove";
-    case guest::FileEventType::kRename:
-      return "rename";
-    case guest::FileEventType::kChmod:
-      return "chmod";
-    case guest::FileEventType::kOverflow:
-      return "overflow";
-  }
-  return "overflow";
-}
-
 struct Watch {
   std::string id;
   std::unique_ptr<control::FileWatch> events;
@@ -183,7 +165,7 @@ class FileWatchSocket {
       }
       CO_TRY_DO(co_await send(Json::object({{"type", "event"},
                                             {"watch_id", watch.id},
-                                            {"event", event_name(event->event)},
+                                            {"event", file_event_name(event->event)},
                                             {"path", std::move(event->path)}})));
     }
     co_return ok();
@@ -204,6 +186,9 @@ class FileWatchSocket {
 }  // namespace
 
 Task<> FileRoutes::watch(NativeExchange& exchange, SandboxRef sandbox) {
+  if (wants_lines(exchange)) {
+    co_return co_await watch_lines(exchange, std::move(sandbox));
+  }
   control::TemplateDefaults defaults = contexts_.defaults(sandbox);
   if (auto user = http::query_value(exchange.request().query, "user"); user && !user->empty()) {
     defaults.user = *std::move(user);

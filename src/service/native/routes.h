@@ -99,6 +99,7 @@ control::SandboxRef sandbox_ref(const NativeExchange& exchange,
                                 const http::PathParameters& parameters);
 // The answer is to come line by line (NDJSON).
 bool wants_lines(const NativeExchange& exchange);
+Task<> start_lines(NativeExchange& exchange, int status);
 std::string parameter(const http::PathParameters& parameters, std::string_view name);
 
 }  // namespace atl::service::native

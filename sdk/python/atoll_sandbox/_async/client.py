@@ -89,6 +89,7 @@ class AsyncClient:
         self._config: Config = resolve_config(url, api_key, ca_file, timeout)
         self._http: Optional[HttpClient] = None
         self._trust = self._config.trust()
+        self._users = 0  # sandboxes that it was made for
 
     @property
     def url(self) -> str:

@@ -38,7 +38,7 @@ class AsyncContext:
         """Runs code and waits for its end. After `timeout` seconds it is interrupted: its output so
         far and the variables stay. An exception meanwhile, such as a cancelled task, interrupts it
         too. With callbacks, output is given to them as it is printed."""
-        body = ExecRequest(code, milliseconds(timeout, "timeout"))
+        body = ExecRequest(data=code, timeout_ms=milliseconds(timeout, "timeout"))
         try:
             if on_stdout is None and on_stderr is None:
                 execution = await self._run(body)

@@ -151,11 +151,11 @@ class AsyncProcess:
 
     async def resize(self, rows: int, cols: int) -> None:
         """Of its terminal."""
-        await self._post("resize", ResizeRequest(rows, cols).to_json())
+        await self._post("resize", ResizeRequest(rows=rows, cols=cols).to_json())
 
     async def signal(self, signal: Union[str, int]) -> None:
         """Sends "TERM", "SIGUSR1" or a number to its process group."""
-        await self._post("signal", SignalRequest(str(signal)).to_json())
+        await self._post("signal", SignalRequest(signal=str(signal)).to_json())
 
     async def terminate(self) -> None:
         await self._signal_if_running("TERM")

@@ -50,9 +50,11 @@ class AsyncTemplates:
                      timeout: Seconds = _CREATE_SECONDS) -> Template:
         """Makes a template from an image of a registry and waits until it is ready."""
         body = TemplateCreate(
-            name, TemplateSpec(main_container=TemplateContainer(image=image),
-                               env_vars=None if env is None else dict(env)),
-            _login(username, password), insecure_registry or None)
+            template_id=name,
+            spec=TemplateSpec(main_container=TemplateContainer(image=image),
+                              env_vars=None if env is None else dict(env)),
+            registry_auth=_login(username, password),
+            insecure_registry=insecure_registry or None)
         await self._client.call(Request("POST", path("templates"), json=body.to_json(),
                                         timeout=seconds(timeout, "timeout")))
         await self._follow(Request("GET", path("templates", name, "logs")), on_log)
@@ -86,7 +88,8 @@ class AsyncTemplates:
                    password: Optional[str] = None, insecure_registry: bool = False,
                    on_log: Optional[LogCallback] = None) -> Template:
         """Fetches a template's image again, or makes a builtin one that is not there yet."""
-        body = TemplatePull(_login(username, password), insecure_registry or None)
+        body = TemplatePull(registry_auth=_login(username, password),
+                            insecure_registry=insecure_registry or None)
         await self._follow(Request("POST", path("templates", name, "pull"), json=body.to_json()),
                            on_log)
         return await self.get(name)
@@ -131,4 +134,4 @@ def _login(username: Optional[str], password: Optional[str]) -> Optional[Registr
         return None
     if not username or not password:
         raise ValueError("username and password belong together")
-    return RegistryAuth(username, password)
+    return RegistryAuth(username=username, password=password)

@@ -27,7 +27,7 @@ class AsyncTerminals:
             command if isinstance(command, str) else list(command)
         return pending(self._commands._start(
             wanted, cwd, {**_DEFAULT_ENV, **(env or {})}, user, timeout, idle_timeout, True,
-            PtySize(rows, cols)))
+            PtySize(rows=rows, cols=cols)))
 
     def connect(self, id: str, cursor: int = 0) -> Pending[AsyncProcess]:
         """Finds a terminal again; what it showed since `cursor` is repeated."""

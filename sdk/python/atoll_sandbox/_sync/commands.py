@@ -89,7 +89,7 @@ class Commands:
         if file is not None:
             argv = ["sh", "-c", _FROM_FILE, file, *argv]
         body = ContextCreate(
-            type="cmd", cmd=CommandSpec(argv), cwd=cwd, env_vars=_plain(env), user=user,
+            type="cmd", cmd=CommandSpec(command=argv), cwd=cwd, env_vars=_plain(env), user=user,
             pty_size=size, stdin=text, stdin_open=True if stdin is True else None,
             timeout_ms=milliseconds(timeout, "timeout"),
             idle_timeout_sec=whole_seconds(idle_timeout, "idle_timeout"))

@@ -39,7 +39,7 @@ class Context:
         """Runs code and waits for its end. After `timeout` seconds it is interrupted: its output so
         far and the variables stay. An exception meanwhile, such as Ctrl-C, interrupts it
         too. With callbacks, output is given to them as it is printed."""
-        body = ExecRequest(code, milliseconds(timeout, "timeout"))
+        body = ExecRequest(data=code, timeout_ms=milliseconds(timeout, "timeout"))
         try:
             if on_stdout is None and on_stderr is None:
                 execution = self._run(body)

@@ -9,9 +9,10 @@ from typing import Iterator, List, Optional, Union
 
 from .._errors import FileNotFoundError, InvalidRequestError
 from .._models import FileInfo, FileList, FileMode, FileMove, FileWritten
-from .._wire import QueryValue, Request, parse, path as api_path
-from ._platform import Content, body_of, in_thread
+from .._wire import LINES, QueryValue, Request, parse, path as api_path
+from ._platform import Content, body_of, in_thread, pending
 from .client import Client
+from .watches import Watch
 
 LocalPath = Union[str, "os.PathLike[str]"]
 
@@ -115,7 +116,7 @@ class Files:
         self._client.call(Request("POST", self._path, query=query, repeatable=parents))
 
     def move(self, source: str, destination: str, *, user: Optional[str] = None) -> None:
-        body = FileMove(source, destination, user).to_json()
+        body = FileMove(source=source, destination=destination, user=user).to_json()
         self._client.call(Request("POST", f"{self._path}/move", json=body))
 
     def remove(self, path: str, *, user: Optional[str] = None) -> None:
@@ -126,8 +127,16 @@ class Files:
     def chmod(self, path: str, mode: Union[int, str], *, user: Optional[str] = None) -> None:
         """`mode` is a number such as 0o755 or octal text such as "755"."""
         text = f"{mode:04o}" if isinstance(mode, int) else mode
-        body = FileMode(path, text, user).to_json()
+        body = FileMode(path=path, mode=text, user=user).to_json()
         self._client.call(Request("POST", f"{self._path}/chmod", json=body))
+
+    def watch(self, path: str = ".", *, recursive: bool = True,
+              user: Optional[str] = None) -> Watch:
+        """Watches a directory, or a file, from now on; iterate over it for changes. Directories
+        that appear later are watched too, with `recursive`."""
+        return pending(Watch.open(self._client, Request(
+            "GET", f"{self._path}/watch", headers={"Accept": LINES}, lasting=True,
+            query={"path": path, "recursive": recursive, "user": user})))
 
     def _get(self, verb: str, path: str, user: Optional[str]) -> object:
         return self._client.call(

@@ -152,11 +152,11 @@ class Process:
 
     def resize(self, rows: int, cols: int) -> None:
         """Of its terminal."""
-        self._post("resize", ResizeRequest(rows, cols).to_json())
+        self._post("resize", ResizeRequest(rows=rows, cols=cols).to_json())
 
     def signal(self, signal: Union[str, int]) -> None:
         """Sends "TERM", "SIGUSR1" or a number to its process group."""
-        self._post("signal", SignalRequest(str(signal)).to_json())
+        self._post("signal", SignalRequest(signal=str(signal)).to_json())
 
     def terminate(self) -> None:
         self._signal_if_running("TERM")

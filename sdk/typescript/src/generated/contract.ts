@@ -431,15 +431,19 @@ export interface paths {
         };
         /**
          * Read a file
-         * @description Its bytes as they are; a `Range` of one interval is honoured. With `Accept: application/json`
-         *     the content comes in the envelope as base64.
+         * @description Its bytes as they are; a `Range` of one interval is honoured, several are answered with the
+         *     whole file. With `Accept: application/json` the content comes in the envelope as base64.
+         *     `ETag` and `Last-Modified` come with every answer; `If-None-Match`, `If-Modified-Since`,
+         *     `If-Match`, `If-Unmodified-Since` and `If-Range` count. The type is guessed from the name,
+         *     never as JSON or as something a browser would run. `HEAD` gives the same headers.
          */
         get: operations["readFile"];
         put?: never;
         /**
          * Write a file or make a directory
          * @description The body is the content, of any size; the file appears whole or not at all, and directories
-         *     above it are made. With `mkdir=true` a directory is made instead and the body is not read.
+         *     above it are made. `If-Match` replaces only the version with that ETag, `If-None-Match: *`
+         *     only makes a new file; otherwise the answer is 412 and nothing changes. With `mkdir=true` a directory is made instead and the body is not read.
          */
         post: operations["writeFile"];
         /**
@@ -448,7 +452,11 @@ export interface paths {
          */
         delete: operations["deleteFile"];
         options?: never;
-        head?: never;
+        /**
+         * The headers of a file
+         * @description What reading it would answer, without the content.
+         */
+        head: operations["headFile"];
         patch?: never;
         trace?: never;
     };
@@ -493,9 +501,44 @@ export interface paths {
         };
         /**
          * List a directory
-         * @description Its entries in no particular order, streamed.
+         * @description Its entries in no particular order, streamed. With a `limit` it is a page, and `has_more`
+         *     tells whether there is another; the order stays while nothing in the directory changes.
          */
         get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/files/watch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch files (WebSocket or lines)
+         * @description Changes of files as they happen, up to 32 watches on one WebSocket, over HTTP/1.1 or HTTP/2.
+         *     A directory that is missing is made. `subscribed` comes before the first `event` of a watch,
+         *     `unsubscribed` after the last; `unsubscribe` without a `watch_id` means all of them. A
+         *     rename is `rename` of the old path and `create` of the new one. A client that reads slowly
+         *     holds the watch up; when changes were missed meanwhile, an event `overflow` says: look again.
+         *
+         *     With `Accept: application/x-ndjson` and without a WebSocket the answer is one watch, of `path`,
+         *     a line per change; the first line is `subscribed`. What is missing is 404 then. The client
+         *     ends it by going away.
+         */
+        get: operations["watchFiles"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1293,6 +1336,77 @@ export interface components {
         };
         FileList: {
             entries: components["schemas"]["FileInfo"][];
+            /** @description With a limit. */
+            has_more?: boolean;
+        };
+        /**
+         * @description `overflow`: changes were missed, look again.
+         * @enum {string}
+         */
+        FileChange: "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+        FileWatching: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "subscribed";
+            /** @description As it was asked for. */
+            path: string;
+        };
+        FileEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "event";
+            event: components["schemas"]["FileChange"];
+            /** @description Absolute. */
+            path: string;
+        };
+        FileWatchLine: components["schemas"]["FileWatching"] | components["schemas"]["FileEvent"];
+        WatchSubscribe: {
+            /** @constant */
+            action: "subscribe";
+            path: string;
+            /**
+             * @description Also below
+             * @default false
+             */
+            recursive?: boolean;
+        };
+        WatchUnsubscribe: {
+            /** @constant */
+            action: "unsubscribe";
+            /** @description Absent: all watches of the connection. */
+            watch_id?: string;
+        };
+        WatchSubscribed: {
+            /** @constant */
+            type: "subscribed";
+            watch_id: string;
+            /** @description As it was asked for. */
+            path: string;
+        };
+        WatchEvent: {
+            /** @constant */
+            type: "event";
+            watch_id: string;
+            /** @enum {string} */
+            event: "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+            /** @description Absolute. */
+            path: string;
+        };
+        WatchUnsubscribed: {
+            /** @constant */
+            type: "unsubscribed";
+            watch_id: string;
+        };
+        WatchError: {
+            /** @constant */
+            type: "error";
+            error: string;
+            /** @description Of a watch that has ended by it. */
+            watch_id?: string;
         };
         FileContent: {
             /** @constant */
@@ -1557,6 +1671,16 @@ export interface components {
         };
         /** @description The body is too large (`request_too_large`). */
         TooLarge: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ErrorEnvelope"];
+            };
+        };
+        /** @description The file is not the version that was asked for (`precondition_failed`). */
+        PreconditionFailed: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -2538,6 +2662,10 @@ export interface operations {
             header?: {
                 /** @description `bytes=0-99`, `bytes=100-` or `bytes=-100`. */
                 Range?: string;
+                /** @description ETags of versions that need not be sent again. */
+                "If-None-Match"?: string;
+                /** @description The ETag, or the `Last-Modified`, for which the range is meant. */
+                "If-Range"?: string;
             };
             path: {
                 /**
@@ -2555,9 +2683,12 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     "Accept-Ranges"?: "bytes";
+                    ETag?: string;
+                    "Last-Modified"?: string;
                     [name: string]: unknown;
                 };
                 content: {
+                    "*/*": unknown;
                     "application/octet-stream": unknown;
                     "application/json": {
                         /** @constant */
@@ -2571,17 +2702,29 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     "Content-Range"?: string;
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
+                    "*/*": unknown;
                     "application/octet-stream": unknown;
                 };
+            };
+            /** @description The version that the client has is the current one. */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             416: components["responses"]["RangeNotSatisfiable"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["BadGateway"];
@@ -2604,7 +2747,12 @@ export interface operations {
                 /** @description With `mkdir`, make those above it too; one that exists is no error. */
                 recursive?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of the version to replace, or `*`. */
+                "If-Match"?: string;
+                /** @description `*`: only when there is no such file yet. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /**
                  * @description The sandbox.
@@ -2624,6 +2772,8 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    "Last-Modified"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2653,6 +2803,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
@@ -2708,6 +2859,118 @@ export interface operations {
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
+        };
+    };
+    headFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file can be read. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    "Last-Modified"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The version that the client has is the current one. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No valid API key. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The user may not read it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description There is no such file. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is no file. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Something went wrong on the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox's agent is broken. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox is not reachable. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox's agent did not answer in time. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     statFile: {
@@ -2768,6 +3031,8 @@ export interface operations {
                 path: components["parameters"]["Path"];
                 /** @description The user of the sandbox to act as; the template's own without it. */
                 user?: components["parameters"]["User"];
+                limit?: number;
+                offset?: number;
             };
             header?: never;
             path: {
@@ -2800,6 +3065,55 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    watchFiles: {
+        parameters: {
+            query?: {
+                /** @description What to watch, when the answer is lines. */
+                path?: string;
+                /** @description Also below, with directories that appear later, when the answer is lines. */
+                recursive?: boolean;
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is a WebSocket now. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The changes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["FileWatchLine"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
