@@ -67,6 +67,11 @@ void Journal::trim(std::uint64_t needed_from) {
   }
 }
 
+bool Journal::full_after(std::uint64_t offset) const {
+  return end_offset_ > offset && (end_offset_ - offset + kJournalChunkBytes > capacity_bytes_ ||
+                                  budget_.used_bytes + kJournalChunkBytes > budget_.max_bytes);
+}
+
 std::uint64_t Journal::begin_offset() const {
   const std::uint64_t oldest_kept =
       end_offset_ > capacity_bytes_ ? end_offset_ - capacity_bytes_ : 0;

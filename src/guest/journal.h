@@ -52,11 +52,15 @@ class Journal {
   // Forgets what is too old, but nothing at or after `needed_from`.
   void trim(std::uint64_t needed_from);
 
+  // One more chunk would push out bytes from `offset` on.
+  bool full_after(std::uint64_t offset) const;
+
   // A cursor at `offset`, moved to the nearest offset there is.
   Cursor seek(std::uint64_t offset) const;
   // The next run of bytes of one stream, at most `max_bytes`; empty at the end.
   Piece read(Cursor& cursor, std::size_t max_bytes) const;
 
+  std::uint32_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t begin_offset() const;
   std::uint64_t end_offset() const { return end_offset_; }
 

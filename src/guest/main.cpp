@@ -1,5 +1,6 @@
 // atoll-guest: PID 1 of a sandbox. The runtime passes the listening socket as descriptor 3.
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -21,6 +22,8 @@ void make_heap_small() {
 }  // namespace
 
 int main() {
+  // Executed from a sealed memory file, whose name would be ours otherwise.
+  ::prctl(PR_SET_NAME, "atoll-guest");
   make_heap_small();
   auto agent = atl::guest::Agent::create(atl::Fd{kListenerFd});
   if (!agent) {

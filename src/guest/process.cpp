@@ -39,6 +39,7 @@ Process::Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t 
       input_(loop),
       sources_{Source{loop}, Source{loop}, Source{loop}},
       channel_input_(loop),
+      unread_matters_(request.keep && request.journal_bytes >= 4 * kJournalChunkBytes),
       idle_timeout_ms_(static_cast<std::int64_t>(request.idle_timeout_ms)),
       active_at_ms_(monotonic_ms()) {
   info_.process_id = request.process_id;
@@ -51,6 +52,7 @@ Process::Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t 
   info_.pty = request.pty.has_value();
   info_.running = true;
   info_.has_channel = request.channel;
+  info_.label = request.label;
   if (request.timeout_ms > 0) {
     timeout_at_ms_ = active_at_ms_ + static_cast<std::int64_t>(request.timeout_ms);
   }
@@ -133,9 +135,11 @@ void Process::on_start_failed(const Error& error) {
 
 void Process::attach(Connection& connection, std::uint64_t from_offset, Role role) {
   connection.process = this;
+  const auto cursor = journal_.seek(from_offset);
   readers_.push_back(Reader{.connection = &connection,
-                            .cursor = journal_.seek(from_offset),
-                            .owner = role == Role::kOwner});
+                            .cursor = cursor,
+                            .owner = role == Role::kOwner,
+                            .contiguous = cursor.offset <= read_offset_});
   if (input_full()) {
     connection.hold_input(true);
   }
@@ -202,6 +206,12 @@ void Process::on_frame(Connection& connection, Kind kind, std::string_view paylo
     case Kind::kStdinEnd:
       input_.end();
       return;
+    case Kind::kInputOnly:
+      for (Reader& reader : readers_) {
+        reader.gone = reader.gone || reader.connection == &connection;
+      }
+      settle();
+      return;
     case Kind::kSignal: {
       const auto number = decode_number(payload);
       if (!number || *number < 1 || *number > 64) {
@@ -247,14 +257,15 @@ void Process::kill_group(int signal) {
   if (!info_.running) {
     return;
   }
+  pid_t foreground = 0;  // the job an interactive shell is running
+  if (terminal_ && ::ioctl(terminal_.get(), TIOCGPGRP, &foreground) == 0 && foreground > 1 &&
+      foreground != pid_ && ::kill(-foreground, signal) == 0 &&
+      (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP)) {
+    return;  // what a keyboard sends is for the job alone
+  }
   // Right after fork the group does not exist yet.
   if (::kill(-pid_, signal) != 0) {
     ::kill(pid_, signal);
-  }
-  pid_t foreground = 0;
-  if (signal == SIGKILL && terminal_ && ::ioctl(terminal_.get(), TIOCGPGRP, &foreground) == 0 &&
-      foreground > 1 && foreground != pid_) {
-    ::kill(-foreground, SIGKILL);  // the job an interactive shell is running
   }
 }
 
@@ -320,48 +331,6 @@ void Process::forget() {
   }
   owner_.on_deadline_changed();
   owner_.on_process_settled();
-}
-
-void Process::on_deadline(std::int64_t now_ms) {
-  if (timeout_at_ms_ && *timeout_at_ms_ <= now_ms) {
-    timeout_at_ms_.reset();
-    timed_out_ = info_.running && !idle_timed_out_;
-    kill_group(SIGKILL);
-  }
-  if (idle_at_ms_ && *idle_at_ms_ <= now_ms) {
-    check_idle(now_ms);
-  }
-  if (remove_kill_at_ms_ && *remove_kill_at_ms_ <= now_ms) {
-    remove_kill_at_ms_.reset();
-    remove_killed_ = true;
-    kill_group(SIGKILL);
-    if (!info_.running) {
-      ::kill(-pid_, SIGKILL);  // members that outlived their leader keep the id taken
-    }
-    check_removed();
-  }
-}
-
-void Process::check_idle(std::int64_t now_ms) {
-  // Output that a slow client keeps waiting is not silence.
-  const std::int64_t since_ms = reading_ ? active_at_ms_ : now_ms;
-  if (since_ms + idle_timeout_ms_ > now_ms) {
-    idle_at_ms_ = since_ms + idle_timeout_ms_;
-    return;
-  }
-  idle_at_ms_.reset();
-  idle_timed_out_ = info_.running && !timed_out_;
-  kill_group(SIGKILL);
-}
-
-std::optional<std::int64_t> Process::next_deadline_ms() const {
-  std::optional<std::int64_t> next;
-  for (const auto& deadline : {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_}) {
-    if (deadline && (!next || *deadline < *next)) {
-      next = deadline;
-    }
-  }
-  return next;
 }
 
 ProcessInfo Process::info() const {

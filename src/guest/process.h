@@ -2,9 +2,11 @@
 //
 // Output flows pipe -> journal -> readers. Each connected reader has a cursor in the journal; the
 // pipes are read only while the slowest cursor is within kReaderWindowBytes of the end, which is
-// the whole of the back-pressure. A process ends for its readers when its leader was reaped and
-// what the leader could have written was read; a background child that still holds the pipe
-// cannot delay that, and the pipe is given to the owner so that the child does not get SIGPIPE.
+// the whole of the back-pressure. Before its first reader a kept process that has filled its
+// journal waits a while in the same way, so that starting and then reading loses nothing. A process
+// ends for its readers when its leader was reaped and what the leader could have written was read;
+// a background child that still holds the pipe cannot delay that, and the pipe is given to the
+// owner so that the child does not get SIGPIPE.
 //
 // The channel (descriptor 3 of the child) is one more source, read only after what the pipes hold
 // at that moment, so what a program printed comes before what it then says over the channel.
@@ -91,6 +93,7 @@ class Process {
     Connection* connection = nullptr;
     Journal::Cursor cursor;
     bool owner = false;
+    bool contiguous = false;  // has missed nothing that nobody else had read
     bool started_sent = false;
     bool gone = false;  // only its input is still wanted
   };
@@ -107,6 +110,9 @@ class Process {
   void begin_drain();
   void pump(Reader& reader);
   void settle();
+  // Unread output fills the journal and its first reader may still come.
+  bool waits_for_reader();
+  std::uint64_t unread_from() const;
   bool finished() const;
   bool input_full() const { return input_.full() || channel_input_.full(); }
   void hold_clients();
@@ -133,6 +139,9 @@ class Process {
 
   std::optional<std::int64_t> timeout_at_ms_;
   std::optional<std::int64_t> remove_kill_at_ms_;
+  std::uint64_t read_offset_ = 0;  // some reader has had everything before it
+  bool unread_matters_;            // its first reader may still come
+  std::optional<std::int64_t> reader_grace_at_ms_;
   // The idle deadline is checked when it comes and then moved on by what happened meanwhile, so
   // that output costs no timer call.
   const std::int64_t idle_timeout_ms_;

@@ -136,10 +136,15 @@ void Process::settle() {
     pump(reader);
     if (!reader.gone) {
       needed_from = std::min(needed_from, reader.cursor.offset);
+      if (reader.contiguous) {
+        read_offset_ = std::max(read_offset_, reader.cursor.offset);
+      }
     }
   }
-  journal_.trim(needed_from);
-  reading_ = needed_from == UINT64_MAX || journal_.end_offset() - needed_from < kReaderWindowBytes;
+  const bool waits = waits_for_reader();
+  journal_.trim(unread_matters_ ? std::min(needed_from, unread_from()) : needed_from);
+  reading_ = !waits && (needed_from == UINT64_MAX ||
+                        journal_.end_offset() - needed_from < kReaderWindowBytes);
   for (Source& source : sources_) {
     if (source.fd && reading_) {
       source.watch.want(EPOLLIN);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,6 +43,23 @@ struct Terminal {
   Fd master;
   Fd slave;
 };
+
+// What is typed is not shown, a line may have any length, and no byte of the output is changed;
+// ^C still interrupts.
+Result<> make_driven(const Fd& terminal) {
+  termios settings{};
+  if (::tcgetattr(terminal.get(), &settings) != 0) {
+    return fail_errno("reading the settings of a terminal");
+  }
+  settings.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHOE | ECHOK | ECHONL | ECHOCTL | ICANON);
+  settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+  settings.c_cc[VMIN] = 1;
+  settings.c_cc[VTIME] = 0;
+  if (::tcsetattr(terminal.get(), TCSANOW, &settings) != 0) {
+    return fail_errno("changing the settings of a terminal");
+  }
+  return {};
+}
 
 Result<Terminal> make_terminal(const PtySize& size) {
   Terminal terminal;
@@ -116,6 +134,9 @@ Result<Ends> make_ends(const SpawnRequest& request) {
   }
   if (request.pty) {
     TRY(auto terminal, make_terminal(*request.pty));
+    if (request.pty_driven) {
+      TRY_DO(make_driven(terminal.slave));
+    }
     TRY(ends.parent.input, terminal.master.duplicate());
     ends.parent.terminal = std::move(terminal.master);
     ends.child.terminal = std::move(terminal.slave);

@@ -103,6 +103,9 @@ Result<> check_spawn(const SpawnRequest& request) {
   if (request.journal_bytes > kMaxJournalBytes) {
     return refuse(concat("journal is larger than ", kMaxJournalBytes, " bytes"), "bad_journal");
   }
+  if (request.label.size() > kMaxLabelBytes) {
+    return refuse(concat("label is longer than ", kMaxLabelBytes, " bytes"), "bad_label");
+  }
   return {};
 }
 
@@ -309,6 +312,7 @@ std::string encode(const SpawnRequest& request) {
   }
   out.u64(request.timeout_ms).boolean(request.keep).u32(request.journal_bytes);
   out.boolean(request.channel).u64(request.idle_timeout_ms);
+  out.boolean(request.pty_driven).string(request.label);
   return std::move(out).bytes();
 }
 
@@ -331,6 +335,8 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
   request.journal_bytes = in.u32();
   request.channel = in.boolean();
   request.idle_timeout_ms = in.u64();
+  request.pty_driven = in.boolean();
+  request.label = in.string();
   TRY_DO(in.finish());
   TRY_DO(check_spawn(request));
   return request;
@@ -677,6 +683,7 @@ std::string encode(const ProcessInfo& info) {
   out.boolean(info.keep).boolean(info.pty).boolean(info.running);
   put_exit(out, info.exit);
   out.u64(info.output_bytes).u64(info.journal_first_offset).boolean(info.has_channel);
+  out.string(info.label);
   return std::move(out).bytes();
 }
 
@@ -696,6 +703,7 @@ Result<ProcessInfo> decode_process(std::string_view payload) {
   info.output_bytes = in.u64();
   info.journal_first_offset = in.u64();
   info.has_channel = in.boolean();
+  info.label = in.string();
   TRY_DO(in.finish());
   TRY_DO(validate_process_id(info.process_id));
   TRY_DO(check_argv(info.argv));
@@ -703,6 +711,9 @@ Result<ProcessInfo> decode_process(std::string_view payload) {
   TRY_DO(check_exit(info.exit));
   if (info.cwd.size() > kMaxPathBytes || has_nul(info.cwd)) {
     return fail(Code::kInvalidArgument, "working directory is malformed", "malformed");
+  }
+  if (info.label.size() > kMaxLabelBytes) {
+    return fail(Code::kInvalidArgument, "label is malformed", "malformed");
   }
   return info;
 }

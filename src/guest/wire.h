@@ -31,7 +31,9 @@
 // the connection kills its process group and forgets it. The journal keeps the newest
 // `journal_bytes` of output in order; offsets count all output bytes of the process from its
 // start, so a reader sees a gap if it attached too late. A connected reader is never dropped: when
-// it is slow, the guest stops reading the process's pipes.
+// it is slow, the guest stops reading the process's pipes. Output that nobody has read yet is not
+// dropped at once either: when it fills the journal, the guest stops reading the pipes until a
+// reader comes, at most for kFirstReaderGraceMs; after that the oldest goes.
 //
 // The channel. With `channel` the child has a stream socket as descriptor 3 that is its own, apart
 // from stdin, stdout and stderr. What it writes there is output like any other, in the same
@@ -65,6 +67,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::uint32_t kMaxPayloadBytes = 256 * 1024;
 inline constexpr std::uint32_t kDefaultJournalBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxProcessIdBytes = 64;
+inline constexpr std::size_t kMaxLabelBytes = 16 * 1024;
 
 enum class Kind : std::uint8_t {
   // Requests.
@@ -94,6 +97,7 @@ enum class Kind : std::uint8_t {
   kResize = 33,        // u32 rows, u32 columns
   kChannelInput = 34,  // raw bytes, to the other end of the child's descriptor 3
   kSync = 35,          // empty; answered by kSynced when all input before it has been taken
+  kInputOnly = 36,     // empty; the client will read no more output: send it none, wait for none
   // Answers. kData, kEnd and kTreeEntry flow both ways.
   kPong = 50,
   kStarted = 51,
@@ -167,6 +171,10 @@ struct SpawnRequest {
   // 0: none. No frame from any client and no output for that long kills the whole process group,
   // exit says idle_timed_out. Output that waits for a slow client is not silence.
   std::uint64_t idle_timeout_ms = 0;
+  // With `pty`: for a program that is driven and not watched. No echo, no line editing (and so no
+  // limit on the length of a line), newlines as the program writes them.
+  bool pty_driven = false;
+  std::string label;  // whatever the client wants to find again in the table
 };
 
 struct AttachRequest {
@@ -207,6 +215,7 @@ struct ProcessInfo {
   std::uint64_t output_bytes = 0;
   std::uint64_t journal_first_offset = 0;  // the oldest output byte that is still kept
   bool has_channel = false;
+  std::string label;
 };
 
 struct SignalProcessRequest {

@@ -22,6 +22,8 @@ SpawnRequest full_spawn() {
   request.journal_bytes = 65536;
   request.channel = true;
   request.idle_timeout_ms = 987654321;
+  request.pty_driven = true;
+  request.label = std::string("l\0\xff", 3);
   return request;
 }
 
@@ -38,6 +40,7 @@ ProcessInfo full_process() {
   info.output_bytes = 1ULL << 40;
   info.journal_first_offset = 1ULL << 39;
   info.has_channel = true;
+  info.label = std::string("l\0\xff", 3);
   return info;
 }
 
@@ -243,6 +246,7 @@ TEST(Wire, SpawnLimitsAreChecked) {
       {"bad_timeout", [](SpawnRequest& r) { r.timeout_ms = kMaxTimeoutMs + 1; }},
       {"bad_timeout", [](SpawnRequest& r) { r.idle_timeout_ms = kMaxTimeoutMs + 1; }},
       {"bad_journal", [](SpawnRequest& r) { r.journal_bytes = kMaxJournalBytes + 1; }},
+      {"bad_label", [](SpawnRequest& r) { r.label = std::string(kMaxLabelBytes + 1, 'l'); }},
   };
   for (const Case& test : cases) {
     SpawnRequest request = full_spawn();
