@@ -61,30 +61,7 @@ Task<> feed(ProcessStream& stream, std::string_view bytes, bool end) {
   co_return ok();
 }
 
-Task<> drain(ProcessStream& stream) {
-  for (;;) {
-    CO_TRY(const auto event, co_await stream.next());
-    if (std::holds_alternative<guest::ExitStatus>(event)) {
-      co_return ok();
-    }
-  }
-}
-
 void ignore_errors(const char*, const Error&) {}
-
-// Feeds while the output is read and dropped: a connected reader that does not read would stop the
-// process, and with it our input.
-Task<> feed_and_drain(ProcessStream& stream, std::string_view bytes, bool end) {
-  Scope draining{co_await current_context()};
-  draining.on_error(ignore_errors);
-  draining.spawn("drain", drain(stream));
-  auto sent = co_await stream.send_input(bytes);
-  if (sent && end) {
-    sent = co_await stream.end_input();
-  }
-  (void)co_await draining.cancel_and_join();
-  co_return std::move(sent);
-}
 
 Task<> send_and_sync(ProcessStream& stream, std::string_view bytes, bool end) {
   CO_TRY_DO(co_await stream.send_input(bytes));
@@ -173,7 +150,9 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
       .timeout_ms = request.timeout_ms,
       .keep = true,
       .channel = request.channel,
-      .idle_timeout_ms = request.idle_timeout_ms};
+      .idle_timeout_ms = request.idle_timeout_ms,
+      .pty_driven = request.pty_driven,
+      .label = request.label};
   Started started;
   auto& process = started.context.process;
   process.process_id = spawn.process_id;
@@ -184,6 +163,7 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
   process.pty = spawn.pty.has_value();
   process.running = true;
   process.has_channel = spawn.channel;
+  process.label = spawn.label;
   process.started_unix_ms = clock_.now();
   const GuestClient client{reactor_, std::move(running.guest_socket)};
   CO_TRY(started.stream, co_await client.spawn(std::move(spawn)));
@@ -207,7 +187,10 @@ Task<Context> Contexts::create(SandboxRef sandbox, ContextRequest request) {
 
 Task<> Contexts::feed_in_background(std::unique_ptr<ProcessStream> stream, std::string bytes,
                                     bool end) {
-  co_return co_await feed_and_drain(*stream, bytes, end);
+  // A connected reader that does not read would stop the process, and with it our input; one that
+  // reads and drops would take the output from whoever comes for it.
+  CO_TRY_DO(co_await stream->input_only());
+  co_return co_await feed(*stream, bytes, end);
 }
 
 Task<Context> Contexts::create_and_wait(SandboxRef sandbox, ContextRequest request) {

@@ -36,6 +36,8 @@ struct ContextRequest {
   std::uint64_t idle_timeout_ms = 0;
   bool channel = false;  // descriptor 3 is a socket to us
   std::string id;        // empty: a new one
+  bool pty_driven = false;
+  std::string label;  // for us to find again in the guest's table
 };
 
 struct CapturedOutput {

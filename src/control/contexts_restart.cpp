@@ -1,6 +1,7 @@
 // Restarting a context: the same id, a new process.
 #include "control/contexts.h"
 #include "control/limits.h"
+#include "control/repl_definition.h"
 
 namespace atl::control {
 namespace {
@@ -54,6 +55,13 @@ Task<Contexts::Started> Contexts::start_again(SandboxRef sandbox, std::string id
   } else if (process.pty) {
     request.pty = guest::PtySize{};
   }
+  if (const auto definition = repl_of(process)) {
+    for (const auto& [name, value] : definition->env) {
+      request.env.insert_or_assign(name, value);
+    }
+    request.pty_driven = true;
+  }
+  request.label = std::move(process.label);
   request.command = std::move(process.argv);
   request.cwd = std::move(process.cwd);
   request.user = std::move(process.user);

@@ -75,6 +75,10 @@ Task<> ProcessStream::end_input() {
   return channel_->send(Kind::kStdinEnd, {});
 }
 
+Task<> ProcessStream::input_only() {
+  return channel_->send(Kind::kInputOnly, {});
+}
+
 Task<> ProcessStream::resize(guest::PtySize size) {
   return channel_->send(Kind::kResize, guest::encode(size));
 }

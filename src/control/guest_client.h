@@ -4,6 +4,7 @@
 // connection open and end it when destroyed. Loop thread only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "control/guest_channel.h"
 
 namespace atl::control {
+
+// Is given what the code prints as it comes, and holds it up while it is not done with it. The
+// bytes are borrowed. Its failure ends the wait for the code, not the code.
+using OutputSink = std::function<Task<>(const guest::Output&)>;
 
 // A process that is connected: its output arrives as events, its end as the last one.
 class ProcessStream {
@@ -35,6 +40,8 @@ class ProcessStream {
   // ...and reads, dropping output, until it has said so or the process has ended.
   Task<> drain_until_synced();
   Task<> resize(guest::PtySize size);
+  // From here on no output comes, and none waits for us; nothing may be asked for any more.
+  Task<> input_only();
   // To the other end of the process's descriptor 3.
   Task<> send_channel(std::string_view bytes);
 

@@ -42,7 +42,6 @@ Task<> collect(ProcessStream& stream, Transcript& transcript, const OutputSink& 
 
 // Reads until the driver says it is ready. What it printed instead explains why it is not.
 Task<> wait_for_ready(ProcessStream& stream, std::string program) {
-  constexpr std::size_t kMaxShownBytes = 2000;
   CaptureBudget budget;
   Capture printed{budget, kMaxShownBytes};
   ChannelLines lines;
@@ -66,10 +65,6 @@ Task<> wait_for_ready(ProcessStream& stream, std::string program) {
       }
     }
   }
-}
-
-bool is_deadline(const Error& error) {
-  return error.code == Code::kDeadlineExceeded && error.reason.empty();
 }
 
 }  // namespace
@@ -131,33 +126,46 @@ Task<> Interpreters::await_ready(Contexts::Started& started, const Language& lan
 }
 
 Task<Context> Interpreters::create(SandboxRef sandbox, InterpreterRequest request) {
-  CO_TRY(const auto language, find_language(request.alias));
-  ContextRequest context{.command = interpreter_command(language),
+  ContextRequest context{.cwd = std::move(request.cwd),
+                         .user = std::move(request.user),
                          .env = std::move(request.env),
+                         .pty = request.pty,
                          .timeout_ms = request.ttl_ms,
-                         .idle_timeout_ms = request.idle_timeout_ms,
-                         .channel = true};
-  for (const auto& variable : interpreter_environment(language)) {
+                         .idle_timeout_ms = request.idle_timeout_ms};
+  if (request.config) {
+    CO_TRY(auto definition, define_repl(*std::move(request.config)));
+    co_return co_await create_on_terminal(std::move(sandbox), std::move(definition),
+                                          std::move(context));
+  }
+  const auto language = find_language(request.alias);
+  if (!language) {
+    CO_TRY_DO(validate_alias(request.alias));
+    co_return co_await create_on_terminal(std::move(sandbox), *find_repl(request.alias),
+                                          std::move(context));
+  }
+  context.command = interpreter_command(*language);
+  context.channel = true;
+  context.pty.reset();
+  for (const auto& variable : interpreter_environment(*language)) {
     const auto equals = variable.find('=');
     context.env.insert_or_assign(variable.substr(0, equals), variable.substr(equals + 1));
   }
-  if (!request.cwd.empty()) {
-    context.cwd = std::move(request.cwd);
-  }
-  if (!request.user.empty()) {
-    context.user = std::move(request.user);
+  if (request.pty) {
+    context.env.emplace("LINES", std::to_string(request.pty->rows));
+    context.env.emplace("COLUMNS", std::to_string(request.pty->columns));
   }
   auto started = co_await contexts_.start(sandbox, context);
   if (!started && started.error().reason == "command_not_found") {
-    co_return fail(Code::kFailedPrecondition,
-                   concat("the image has no ", language.program, ", which the interpreter \"",
-                          language.alias, "\" needs"),
-                   "command_not_found");
+    co_return fail(
+        Code::kFailedPrecondition,
+        concat("the image has no ", language->program, ", which the interpreter \"",
+               language->alias, "\" needs; in Debian it is in the package ", language->package),
+        "command_not_found");
   }
   if (!started) {
     co_return fail(std::move(started).error());
   }
-  auto ready = co_await await_ready(*started, language);
+  auto ready = co_await await_ready(*started, *language);
   if (!ready) {
     (void)co_await shielded(
         contexts_.remove(std::move(sandbox), started->context.process.process_id));
@@ -167,17 +175,30 @@ Task<Context> Interpreters::create(SandboxRef sandbox, InterpreterRequest reques
 }
 
 Task<Interpreters::Attached> Interpreters::attach(const SandboxRef& sandbox,
-                                                  const std::string& id) {
-  CO_TRY(const auto client, co_await contexts_.guest(sandbox));
-  CO_TRY(const auto process, co_await contexts_.find_running(client, id));
+                                                  const guest::ProcessInfo& process) {
   const auto language = language_of(process);
   if (!language) {
-    co_return fail(Code::kFailedPrecondition, concat("context ", id, " is not an interpreter"),
+    co_return fail(Code::kFailedPrecondition,
+                   concat("context ", process.process_id, " is not an interpreter"),
                    "not_an_interpreter");
   }
+  if (!process.running) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("context ", process.process_id, " has already ended"), "process_ended");
+  }
   Attached attached{*language, process.output_bytes, nullptr};
-  CO_TRY(attached.stream, co_await client.attach({.process_id = id, .from_offset = UINT64_MAX}));
+  CO_TRY(attached.stream, co_await contexts_.follow(sandbox, process.process_id, UINT64_MAX));
   co_return std::move(attached);
+}
+
+// One that ran into its time limit stays ended: that was asked for.
+Task<> Interpreters::revive(SandboxRef sandbox, const guest::ProcessInfo& process) {
+  if (!interpreter_alias(process) || process.exit.timed_out || process.exit.idle_timed_out) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("context ", process.process_id, " has already ended"), "process_ended");
+  }
+  CO_TRY_DO(co_await restart(std::move(sandbox), process.process_id));
+  co_return ok();
 }
 
 Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id, std::string code,
@@ -205,11 +226,36 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
 Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
                                                   std::string code, Instant deadline,
                                                   const OutputSink& sink) {
+  CO_TRY(auto process, co_await contexts_.describe(sandbox, id));
+  const bool restarts = !process.running;
+  if (restarts) {
+    CO_TRY_DO(co_await revive(sandbox, process));
+    CO_TRY(process, co_await contexts_.describe(sandbox, id));
+  }
+  Result<InterpreterResult> result;
+  if (const auto definition = repl_of(process)) {
+    result = co_await execute_on_terminal(std::move(sandbox), std::move(id), *definition,
+                                          std::move(code), deadline, sink);
+  } else {
+    result =
+        co_await execute_by_driver(std::move(sandbox), process, std::move(code), deadline, sink);
+  }
+  if (result) {
+    result->restarted = restarts;
+  }
+  co_return std::move(result);
+}
+
+Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
+                                                        const guest::ProcessInfo& process,
+                                                        std::string code, Instant deadline,
+                                                        const OutputSink& sink) {
+  std::string id = process.process_id;
   CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
   if (!free) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
   }
-  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  CO_TRY(const auto attached, co_await attach(sandbox, process));
   const std::string execution = random_hex(16);
   const std::string key = key_of(sandbox, id);
   Transcript transcript{budget_, execution, !sink};
@@ -295,14 +341,22 @@ Task<> Interpreters::send(SandboxRef sandbox, std::string id, std::string code) 
   if (code.size() > kMaxCodeBytes) {
     co_return fail(Code::kInvalidArgument, "the code is too long; write it to a file");
   }
-  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
+  if (repl_of(process)) {
+    co_return co_await contexts_.input(std::move(sandbox), std::move(id), std::move(code), false);
+  }
+  CO_TRY(const auto attached, co_await attach(sandbox, process));
   const std::string execution = random_hex(16);
   note_unfinished(key_of(sandbox, id), {execution, attached.offset});
   co_return co_await attached.stream->send_channel(exec_line(execution, code));
 }
 
 Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto attached, co_await attach(sandbox, id));
+  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
+  if (repl_of(process)) {
+    co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
+  }
+  CO_TRY(const auto attached, co_await attach(sandbox, process));
   if (attached.language.interrupt == Interrupt::kChannel) {
     co_return co_await attached.stream->send_channel("interrupt\n");
   }
@@ -315,6 +369,8 @@ Task<Context> Interpreters::restart(SandboxRef sandbox, std::string id) {
   const auto language = language_of(started.context.process);
   if (language) {
     CO_TRY_DO(co_await await_ready(started, *language));
+  } else if (const auto definition = repl_of(started.context.process)) {
+    CO_TRY_DO(co_await await_ready_on_terminal(*started.stream, *definition));
   }
   co_return std::move(started.context);
 }

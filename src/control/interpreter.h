@@ -3,12 +3,14 @@
 // An interpreter is an ordinary context whose program is a driver of ours (interpreters/). It is
 // told what to run over its own channel and says there what came of it, so nothing is read from
 // prompts, and stdout and stderr stay what the code printed. One execution at a time per context;
-// others wait in order. Nothing about an interpreter lives only here: after a restart of this
-// process the next execution finds it in the guest's table. Loop thread only.
+// others wait in order. A language without a driver, or one a client defines, runs on a terminal
+// instead (repl_definition.h, terminal_execution.h). An interpreter that has ended by itself or by
+// a signal is started again by the next execution, which says so. Nothing about an interpreter
+// lives only here: after a restart of this process the next execution finds it in the guest's
+// table. Loop thread only.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,22 +18,27 @@
 #include "control/contexts.h"
 #include "control/interpreter_result.h"
 #include "control/languages.h"
+#include "control/repl_definition.h"
+#include "control/terminal_execution.h"
 #include "control/transcript.h"
 
 namespace atl::control {
 
 struct InterpreterRequest {
   std::string alias = "python";
+  std::optional<ReplConfig> config;  // instead of an alias
   std::string cwd;
   std::string user;
   StringMap env;
+  std::optional<guest::PtySize> pty;  // a driver has no terminal and is told as LINES and COLUMNS
   std::uint64_t ttl_ms = 0;
   std::uint64_t idle_timeout_ms = 0;
 };
 
-// Is given what the code prints as it comes, and holds it up while it is not done with it. The
-// bytes are borrowed. Its failure ends the wait for the code, not the code.
-using OutputSink = std::function<Task<>(const guest::Output&)>;
+// kInvalidArgument: there is no such interpreter.
+Result<> validate_alias(std::string_view alias);
+// Of a listed process that is an interpreter.
+std::optional<std::string> interpreter_alias(const guest::ProcessInfo& process);
 
 class Interpreters {
  public:
@@ -46,12 +53,14 @@ class Interpreters {
   // With a sink the result has no output: the sink got it.
   Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, std::string code,
                                   std::uint64_t timeout_ms, OutputSink sink = {});
-  // Hands the code over and returns.
+  // Hands the code over and returns. To a REPL on a terminal: the bytes as they are.
   Task<> send(SandboxRef sandbox, std::string id, std::string code);
   // Ends what runs; state stays.
   Task<> interrupt(SandboxRef sandbox, std::string id);
   // A new process under the same id, ready.
   Task<Context> restart(SandboxRef sandbox, std::string id);
+  // Of any context; an interpreter's next code sees it.
+  Task<> resize(SandboxRef sandbox, std::string id, guest::PtySize size);
 
  private:
   // Who may execute in one context, in order.
@@ -76,12 +85,29 @@ class Interpreters {
   // False: the deadline came first.
   Task<bool> finish_earlier(const SandboxRef& sandbox, const std::string& id, Instant deadline);
   void note_unfinished(std::string key, Unfinished unfinished);
-  Task<Attached> attach(const SandboxRef& sandbox, const std::string& id);
+  Task<Attached> attach(const SandboxRef& sandbox, const guest::ProcessInfo& process);
+  Task<> revive(SandboxRef sandbox, const guest::ProcessInfo& process);
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
                                       Instant deadline, const OutputSink& sink);
+  Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, const guest::ProcessInfo& process,
+                                            std::string code, Instant deadline,
+                                            const OutputSink& sink);
   Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
                        Transcript& transcript, Instant deadline, const OutputSink& sink);
   Task<> await_ready(Contexts::Started& started, const Language& language);
+
+  // interpreter_terminal.cpp
+  Task<Context> create_on_terminal(SandboxRef sandbox, ReplDefinition definition,
+                                   ContextRequest request);
+  Task<> await_ready_on_terminal(ProcessStream& stream, const ReplDefinition& definition);
+  Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, std::string id,
+                                              const ReplDefinition& definition, std::string code,
+                                              Instant deadline, const OutputSink& sink);
+  Task<Outcome> follow_on_terminal(SandboxRef sandbox, std::string id, ProcessStream& stream,
+                                   TerminalExecution& execution, std::string code, Instant deadline,
+                                   const OutputSink& sink);
+  Task<bool> finish_earlier_on_terminal(const SandboxRef& sandbox, const std::string& id,
+                                        const ReplDefinition& definition, Instant deadline);
 
   Contexts& contexts_;
   CaptureBudget budget_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "guest/wire.h"
 
 namespace atl::control {
 
@@ -21,7 +22,12 @@ enum class Outcome : std::uint8_t {
 std::string_view outcome_name(Outcome outcome);  // "timed_out"
 
 // Of the code itself.
-enum class ExecutionStatus : std::uint8_t { kOk, kError, kInterrupted };
+enum class ExecutionStatus : std::uint8_t {
+  kOk,
+  kError,
+  kInterrupted,
+  kIncomplete,  // a REPL on a terminal waits for the rest of it
+};
 std::string_view execution_status_name(ExecutionStatus status);
 
 struct RichResult {
@@ -47,6 +53,10 @@ struct InterpreterResult {
   std::optional<std::uint32_t> exit_code;  // of a shell's last command, or of an interpreter's end
   std::uint32_t signal = 0;                // with kKilled
   bool running = true;                     // the interpreter is still there
+  bool restarted = false;                  // it had ended and was started again for this code
 };
+
+// The interpreter itself has ended.
+void end_by(InterpreterResult& result, const guest::ExitStatus& exit);
 
 }  // namespace atl::control

@@ -12,18 +12,14 @@ namespace {
 constexpr std::string_view kMarker = "atoll-repl";
 
 constexpr std::array<Language, 7> kLanguages{{
-    {"python", "python", "python3"},
-    {"python3", "python", "python3"},
-    {"node", "javascript", "node", Interrupt::kChannel},
-    {"javascript", "javascript", "node", Interrupt::kChannel},
-    {"typescript", "typescript", "node", Interrupt::kChannel},
-    {"bash", "bash", "bash"},
-    {"sh", "bash", "bash"},
+    {"python", "python", "python3", "python3"},
+    {"python3", "python", "python3", "python3"},
+    {"node", "javascript", "node", "nodejs", Interrupt::kChannel},
+    {"javascript", "javascript", "node", "nodejs", Interrupt::kChannel},
+    {"typescript", "typescript", "node", "nodejs", Interrupt::kChannel},
+    {"bash", "bash", "bash", "bash"},
+    {"sh", "bash", "bash", "bash"},
 }};
-
-constexpr std::array<std::string_view, 13> kWithoutDriver{
-    "zsh",    "ruby", "irb",  "lua",       "luajit", "r",     "R",
-    "sqlite", "php",  "perl", "redis-cli", "swift",  "kotlin"};
 
 const Language* look_up(std::string_view alias) {
   const auto* found = std::ranges::find(kLanguages, alias, &Language::alias);
@@ -32,16 +28,9 @@ const Language* look_up(std::string_view alias) {
 
 }  // namespace
 
-Result<Language> find_language(std::string_view alias) {
-  if (const auto* language = look_up(alias)) {
-    return *language;
-  }
-  const bool known = std::ranges::find(kWithoutDriver, alias) != kWithoutDriver.end();
-  return fail(known ? Code::kUnimplemented : Code::kInvalidArgument,
-              concat("there is no interpreter \"", to_valid_utf8(alias),
-                     "\"; use python, javascript, typescript or bash, or start the program as a "
-                     "command with a terminal"),
-              "unknown_interpreter");
+std::optional<Language> find_language(std::string_view alias) {
+  const auto* language = look_up(alias);
+  return language == nullptr ? std::nullopt : std::optional{*language};
 }
 
 std::vector<std::string> interpreter_command(const Language& language) {

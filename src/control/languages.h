@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "guest/wire.h"
 
 namespace atl::control {
@@ -21,11 +20,12 @@ struct Language {
   std::string_view alias;    // as the user may write it
   std::string_view name;     // "python", "javascript", "typescript", "bash"
   std::string_view program;  // looked up in the image
+  std::string_view package;  // that has it, in Debian
   Interrupt interrupt = Interrupt::kSignal;
 };
 
-// kUnimplemented for an alias of the contract without a driver, kInvalidArgument for others.
-Result<Language> find_language(std::string_view alias);
+// nullopt: there is no driver for it.
+std::optional<Language> find_language(std::string_view alias);
 std::vector<std::string> interpreter_command(const Language& language);
 // "K=V" that the driver needs.
 std::vector<std::string> interpreter_environment(const Language& language);

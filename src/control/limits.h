@@ -57,6 +57,12 @@ inline constexpr Duration kInterpreterStartTimeout = std::chrono::seconds{30};
 inline constexpr Duration kInterruptGrace = std::chrono::seconds{3};
 inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
+inline constexpr std::size_t kMaxShownBytes = 2000;  // of what a REPL printed instead of starting
+inline constexpr std::size_t kMaxReplTokenBytes = 256;
+inline constexpr std::uint64_t kMaxReplQuietMs = 30'000;  // of silence that means "ready"
+// Of a REPL on a terminal, when nobody says otherwise.
+inline constexpr std::uint32_t kReplRows = 100;
+inline constexpr std::uint32_t kReplColumns = 500;
 
 // --- templates --------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;  // kept per build

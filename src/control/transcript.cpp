@@ -24,7 +24,7 @@ std::optional<Json> valid_bundle(const Json* data) {
   }
   for (const auto& [mime, value] : *members) {
     if (mime.empty() || mime.size() > kMaxMimeTypeBytes || mime.find('/') == std::string::npos ||
-        (value.as_string() == nullptr && mime != "application/json")) {
+        (value.as_string() == nullptr && mime != "application/json" && !mime.ends_with("+json"))) {
       return std::nullopt;
     }
   }
@@ -64,6 +64,8 @@ std::string_view execution_status_name(ExecutionStatus status) {
       return "error";
     case ExecutionStatus::kInterrupted:
       return "interrupted";
+    case ExecutionStatus::kIncomplete:
+      return "incomplete";
   }
   return "error";
 }
@@ -185,17 +187,21 @@ void Transcript::handle(ChannelMessage message, std::size_t bytes) {
   budget_.used_bytes += bytes;
 }
 
-void Transcript::end_by(const guest::ExitStatus& exit) {
-  result_.running = false;
-  done_ = true;
+void end_by(InterpreterResult& result, const guest::ExitStatus& exit) {
+  result.running = false;
   if (exit.timed_out || exit.idle_timed_out || !exit.exited) {
-    result_.outcome = Outcome::kKilled;
-    result_.signal = exit.signal;
-    result_.status = ExecutionStatus::kInterrupted;
+    result.outcome = Outcome::kKilled;
+    result.signal = exit.signal;
+    result.status = ExecutionStatus::kInterrupted;
     return;
   }
-  result_.exit_code = exit.exit_code;
-  result_.status = exit.exit_code == 0 ? ExecutionStatus::kOk : ExecutionStatus::kError;
+  result.exit_code = exit.exit_code;
+  result.status = exit.exit_code == 0 ? ExecutionStatus::kOk : ExecutionStatus::kError;
+}
+
+void Transcript::end_by(const guest::ExitStatus& exit) {
+  control::end_by(result_, exit);
+  done_ = true;
 }
 
 InterpreterResult Transcript::take() {

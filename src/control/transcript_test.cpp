@@ -141,8 +141,7 @@ TEST(LanguagesTest, AreReadBackFromAProcess) {
     process.has_channel = false;
     EXPECT_FALSE(language_of(process));
   }
-  EXPECT_EQ(find_language("ruby").error().code, Code::kUnimplemented);
-  EXPECT_EQ(find_language("klingon").error().code, Code::kInvalidArgument);
+  EXPECT_FALSE(find_language("ruby"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 # Atoll's shell driver: runs inside the sandbox, talks over descriptor 3.
 #
-# In: lines "exec ID BASE64(CODE)". Out: JSON lines. The code is evaluated in this very shell, so
+# In: lines "exec ID BASE64(CODE)", "resize ROWS COLUMNS". Out: JSON lines. The code is evaluated in this very shell, so
 # variables, functions, options and the working directory stay. SIGINT ends the running code: its
 # trap returns from __atoll_run (inside a function of the code: from that function).
 __atoll_run() {
@@ -12,6 +12,7 @@ __atoll_leave='__atoll_interrupted=1
 trap : INT
 printf '{"op":"ready","language":"bash","version":"%s"}\n' "$BASH_VERSION" >&3
 while IFS=' ' read -r -u 3 __atoll_verb __atoll_id __atoll_body; do
+  [ "$__atoll_verb" = resize ] && export LINES=$__atoll_id COLUMNS=$__atoll_body
   [ "$__atoll_verb" = exec ] || continue
   __atoll_code=$(printf %s "$__atoll_body" | base64 -d 3>&-; printf x)
   __atoll_interrupted=

@@ -7,5 +7,6 @@ namespace atl::control {
 extern const char* const kPythonDriver;
 extern const char* const kNodeDriver;
 extern const char* const kBashDriver;
+extern const char* const kPerlRepl;
 
 }  // namespace atl::control

@@ -1,10 +1,12 @@
 // Atoll's JavaScript driver: runs inside the sandbox, talks over descriptor 3.
 //
-// In: lines "exec ID BASE64(CODE)" and "interrupt". Out: JSON lines. The main thread evaluates
+// In: lines "exec ID BASE64(CODE)", "interrupt", "resize ROWS COLUMNS". Out: JSON lines. The main thread evaluates
 // through its own inspector in REPL mode: let and const can be declared again, await works at the
 // top level, the value of the last expression comes back. A worker thread reads the channel, so
 // that an interrupt reaches an endless loop: it terminates the execution through the inspector
-// from outside, and state stays intact.
+// from outside, and state stays intact. Imports become dynamic ones, which is all that evaluated
+// code can do; TypeScript is stripped first, and positions are mapped back to what was written.
+(() => {  // what is declared here must not be in the way of the code
 'use strict';
 const { Worker, isMainThread, parentPort } = require('worker_threads');
 const inspector = require('inspector');
@@ -24,7 +26,7 @@ function readChannel() {
     while ((end = pending.indexOf('\n')) >= 0) {
       const [verb, id, body] = pending.slice(0, end).split(' ');
       pending = pending.slice(end + 1);
-      if (verb === 'exec') parentPort.postMessage({ id, body });
+      if (verb === 'exec' || verb === 'resize') parentPort.postMessage({ verb, id, body });
       if (verb === 'interrupt') session.post('Runtime.terminateExecution', () => {});
     }
   });
@@ -64,23 +66,94 @@ function main() {
   const hidden = { value: undefined };
   Object.defineProperty(globalThis, '__atollKeep', { enumerable: false, value: (value) => { hidden.value = value; } });
   globalThis.display = (value) => send({ op: 'display', id: currentId, data: makeBundle(value) });
-  globalThis.require = require('module').createRequire(process.cwd() + '/');
+  const path = require('path');
+  const modules = require('module');
+  // A path is meant from the current directory, not from where the interpreter was started.
+  const importModule = (name) => import(/^(\.{0,2}\/|\.{1,2}$)/.test(name)
+    ? require('url').pathToFileURL(path.resolve(name)).href : name);
+  Object.defineProperty(globalThis, '__atollImport', { enumerable: false, value: importModule });
+  globalThis.require = modules.createRequire(process.cwd() + '/');
   globalThis.module = module;
   globalThis.exports = exports;
 
-  function toJavaScript(code) {
-    if (language !== 'typescript') return code;
-    const { spawnSync } = require('child_process');
-    const made = spawnSync('esbuild', ['--loader=ts', '--log-level=error', '--target=node18'], { input: code, encoding: 'utf8' });
-    if (made.error) throw Object.assign(new Error('TypeScript needs the program esbuild in the image (Debian package esbuild)'), { name: 'Unavailable' });
-    if (made.status !== 0) throw Object.assign(new Error(made.stderr.trim()), { name: 'SyntaxError' });
-    return made.stdout;
+  const sources = new Map();  // name of a cell -> its source map
+  const MAX_SOURCES = 1000;
+  const TYPESCRIPT_OPTIONS = JSON.stringify({ compilerOptions: {  // an import may be for a later cell
+    preserveValueImports: true, importsNotUsedAsValues: 'preserve', verbatimModuleSyntax: true } });
+
+  function hasEsbuild() {
+    return (process.env.PATH || '').split(':').some((directory) => {
+      try { fs.accessSync(path.join(directory, 'esbuild'), fs.constants.X_OK); return true; } catch { return false; }
+    });
+  }
+
+  function withEsbuild(name, code) {
+    const made = require('child_process').spawnSync('esbuild', ['--loader=ts', '--log-level=error', '--target=node18',
+      '--sourcemap=inline', `--sourcefile=${name}`, `--tsconfig-raw=${TYPESCRIPT_OPTIONS}`], { input: code, encoding: 'utf8' });
+    if (made.error) throw made.error;
+    if (made.status !== 0) {
+      const told = made.stderr.trim().replace(/^\S+ \[ERROR\] /, '');
+      throw Object.assign(new Error(told.split('\n')[0]), { name: 'SyntaxError', stack: `SyntaxError: ${told}` });
+    }
+    const [script, map] = made.stdout.split('//# sourceMappingURL=data:application/json;base64,');
+    if (sources.size >= MAX_SOURCES) sources.delete(sources.keys().next().value);
+    sources.set(name, new modules.SourceMap(JSON.parse(Buffer.from(map, 'base64').toString('utf8'))));
+    return script;
+  }
+
+  let stripTypes = (name, code) => code;
+  if (language === 'typescript') {
+    if (hasEsbuild()) {
+      stripTypes = withEsbuild;
+    } else if (modules.stripTypeScriptTypes) {
+      stripTypes = (name, code) => modules.stripTypeScriptTypes(code, { mode: 'transform' });
+    } else {
+      process.stderr.write(`TypeScript needs the program esbuild in the image (in Debian: apt-get install esbuild) or Node.js 22.13 or later; this is ${process.version}\n`);
+      process.exit(1);
+    }
+  }
+
+  // Strings and comments are matched so that nothing in them is.
+  const IMPORTS = new RegExp([
+    /"(?:\\.|[^"\\\n])*"/, /'(?:\\.|[^'\\\n])*'/, /`(?:\\.|[^`\\])*`/, /\/\/[^\n]*/, /\/\*[^]*?\*\//,
+    /(?<dynamic>(?<![.\w$])import\s*(?=\())/,
+    /(?<=^|;)[ \t]*import\b\s*(?:(?:(?<base>[\w$]+)\s*,?\s*)?(?:\*\s*as\s+(?<space>[\w$]+)|\{(?<names>[^}]*)\})?\s*from\s*)?(?<quote>["'])(?<module>[^"'\n]+)\k<quote>[ \t]*;?/,
+    /(?<=^|;)[ \t]*(?<exported>export\s+)(?=(?:const|let|var|function|class|async)\b)/,
+  ].map((each) => each.source).join('|'), 'gm');
+
+  function makeImportsDynamic(code) {
+    return code.replace(IMPORTS, (...found) => {
+      const [text, { dynamic, base, space, names, module, exported }] = [found[0], found.at(-1)];
+      if (dynamic) return '__atollImport';
+      if (exported) return text.replace(exported, '');
+      if (!module) return text;
+      const parts = (names || '').split(',').map((each) => each.trim().replace(/\s+as\s+/, ': ')).filter(Boolean);
+      if (base) parts.unshift(`default: ${base}`);
+      const value = `await __atollImport(${JSON.stringify(module)})`;
+      const lines = '\n'.repeat(text.split('\n').length - 1);  // so that positions stay
+      if (space) return `const ${space} = ${value}${base ? `, { default: ${base} } = ${space}` : ''};${lines}`;
+      return `${parts.length > 0 ? `const { ${parts.join(', ')} } = ` : ''}${value};${lines}`;
+    });
+  }
+
+  let cells = 0;
+  function toScript(code) {
+    cells += 1;
+    const name = `cell-${cells}.${language === 'typescript' ? 'ts' : 'js'}`;
+    return `${makeImportsDynamic(stripTypes(name, code))}\n//# sourceURL=${name}`;
+  }
+
+  function asWritten(text) {
+    return text.replace(/(cell-\d+\.ts):(\d+):(\d+)/g, (place, name, line, column) => {
+      const entry = sources.has(name) ? sources.get(name).findEntry(Number(line) - 1, Number(column) - 1) : {};
+      return entry.originalLine === undefined ? place : `${name}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
+    });
   }
 
   function describe(details) {
     const exception = details.exception || {};
     const shown = exception.description || (exception.value !== undefined ? String(exception.value) : details.text);
-    const text = shown.replace(/\n    at Session\.post [^]*$/, '');  // from there on it is this driver
+    const text = asWritten(shown.replace(/\n    at Session\.post [^]*$/, ''));  // from there on it is this driver
     const name = exception.className || (text.match(/^(\w+):/) || [])[1] || 'Error';
     return { name, value: text.split('\n')[0].replace(/^\w+: /, ''), traceback: text };
   }
@@ -108,7 +181,7 @@ function main() {
     };
     try {
       const answer = await post('Runtime.evaluate', {
-        expression: toJavaScript(source), replMode: true, awaitPromise: true, silent: true, objectGroup: 'atoll',
+        expression: toScript(source), replMode: true, awaitPromise: true, silent: true, objectGroup: 'atoll',
       });
       if (answer.exceptionDetails) {
         failed(describe(answer.exceptionDetails));
@@ -125,7 +198,16 @@ function main() {
 
   let running = Promise.resolve();
   const worker = new Worker(process.env.ATOLL_DRIVER_FILE || process._eval, { eval: !process.env.ATOLL_DRIVER_FILE });
-  worker.on('message', ({ id, body }) => {
+  function resize(rows, columns) {
+    Object.assign(process.env, { LINES: rows, COLUMNS: columns });
+    Object.assign(process.stdout, { rows: Number(rows), columns: Number(columns) });
+    process.stdout.emit('resize');
+  }
+  worker.on('message', ({ verb, id, body }) => {
+    if (verb === 'resize') {
+      running = running.then(() => resize(id, body));
+      return;
+    }
     const code = Buffer.from(body || '', 'base64').toString('utf8');
     running = running.then(() => execute(id, code));
   });
@@ -139,3 +221,4 @@ function main() {
 }
 
 if (isMainThread) main(); else readChannel();
+})();

@@ -1,6 +1,6 @@
 # Atoll's Python interpreter driver: runs inside the sandbox, talks over descriptor 3.
 #
-# In:  lines "exec ID BASE64(CODE)". Out: one JSON object a line: ready, display, result, error,
+# In:  lines "exec ID BASE64(CODE)", "resize ROWS COLUMNS". Out: one JSON object a line: ready, display, result, error,
 # done. Code runs in one persistent namespace in this process; its stdout and stderr are the
 # process's own, so output of subprocesses and of C libraries is captured too. SIGINT interrupts the
 # running code and nothing else. IPython's machinery is used when the image has it.
@@ -11,13 +11,14 @@ import signal
 import sys
 import traceback
 
-CHANNEL = 3
 SPARE_FIRST = 900  # copies of 0, 1, 2 in case the code closes them
+CHANNEL = SPARE_FIRST + 3  # where code that closes or uses low descriptors does not meet it
 
 
 class Channel:
     def __init__(self):
-        os.set_inheritable(CHANNEL, False)
+        os.dup2(3, CHANNEL, inheritable=False)
+        os.close(3)
         self.reader = os.fdopen(CHANNEL, "rb", buffering=0, closefd=False)
         self.pending = b""
 
@@ -61,7 +62,7 @@ MIME_METHODS = {
 def encode(mime, value):
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if mime == "application/json" or isinstance(value, str):
+    if mime == "application/json" or mime.endswith("+json") or isinstance(value, str):
         return value
     return str(value)
 
@@ -194,14 +195,34 @@ class RichInterpreter:
 
     def __init__(self):
         from IPython.core.interactiveshell import InteractiveShell
+        from IPython.display import display as display_function
         from traitlets.config import Config
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "NoColor"
         config.InteractiveShell.ast_node_interactivity = "last_expr"
-        self.shell = InteractiveShell.instance(config=config)
-        self.shell.displayhook.__class__.__call__ = lambda hook, result=None: None
-        self.shell.user_ns["display"] = display
+        self.shell = shell = InteractiveShell.instance(config=config)
+
+        class Publisher(type(shell.display_pub)):
+            def publish(self, data, *_, **__):
+                flush()
+                channel.send(op="display", id=current_id,
+                             data={mime: encode(mime, shown) for mime, shown in data.items()})
+
+            def clear_output(self, wait=False):
+                pass
+
+        def keep_value(hook, value=None):
+            hook.fill_exec_result(value)
+            if value is not None:
+                hook.update_user_ns(value)
+
+        shell.display_pub = Publisher(parent=shell)
+        type(shell.displayhook).__call__ = keep_value
+        # IPython.display and the backend of notebooks may choose other formats later.
+        shell.display_formatter.formatters["image/png"].for_type_by_name(
+            "matplotlib.figure", "Figure", figure_png)
+        shell.user_ns["display"] = display_function
         self.shell.showtraceback = lambda *args, **kwargs: None
         self.shell.showsyntaxerror = lambda *args, **kwargs: None
         if "matplotlib" not in sys.modules:
@@ -209,11 +230,7 @@ class RichInterpreter:
 
     def bundle(self, value):
         data, _ = self.shell.display_formatter.format(value)
-        bundle = {mime: encode(mime, shown) for mime, shown in data.items()}
-        figure = figure_png(value)
-        if figure:
-            bundle.setdefault("image/png", figure)
-        return bundle
+        return {mime: encode(mime, shown) for mime, shown in data.items()}
 
     def run(self, code):
         result = self.shell.run_cell(code, store_history=True)
@@ -286,6 +303,8 @@ def main():
         verb, identifier, body = line.decode().split(" ", 2)
         if verb == "exec":
             execute(interpreter, identifier, base64.b64decode(body).decode("utf-8", "replace"))
+        elif verb == "resize":  # there is no terminal: this is what programs ask without one
+            os.environ["LINES"], os.environ["COLUMNS"] = identifier, body
 
 
 main()

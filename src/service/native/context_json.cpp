@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "base/strings.h"
-#include "control/languages.h"
+#include "control/interpreter.h"
 #include "service/native/envelope.h"
 
 namespace atl::service::native {
@@ -94,17 +94,17 @@ void set_exit(Json& json, const guest::ProcessInfo& process) {
 
 Json context_json(const control::Context& context) {
   const auto& process = context.process;
-  const auto language = control::language_of(process);
+  const auto alias = control::interpreter_alias(process);
   Json json = Json::object({{"id", process.process_id},
-                            {"type", language ? "repl" : "cmd"},
+                            {"type", alias ? "repl" : "cmd"},
                             {"cwd", process.cwd},
                             {"user", process.user},
                             {"pid", process.pid},
                             {"running", process.running},
                             {"paused", false},
                             {"created_at", rfc3339(process.started_unix_ms)}});
-  if (language) {
-    json.set("alias", language->alias);  // its command is a driver, which is nobody's business
+  if (alias) {
+    json.set("alias", *alias);  // its command is a driver, which is nobody's business
   } else {
     json.set("command", command_json(process.argv));
   }
@@ -158,6 +158,9 @@ void set_ending(Json& json, const control::InterpreterResult& result) {
   }
   if (result.truncated) {
     json.set("truncated", true);
+  }
+  if (result.restarted) {
+    json.set("restarted", true);
   }
   json.set("running", result.running);
   if (result.running) {

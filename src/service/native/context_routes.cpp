@@ -10,6 +10,7 @@
 #include "service/native/context_json.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
+#include "service/native/repl_config.h"
 #include "service/native/routes.h"
 
 namespace atl::service::native {
@@ -67,14 +68,17 @@ Result<> parse_interpreter(const Fields& fields, CreateBody& create) {
     }
   }
   TRY(const auto repl, fields.object("repl", {"alias", "input", "repl_config"}));
-  TRY_DO(repl.refuse_missing_features({"repl_config"}));
   TRY(const auto alias, repl.string("alias"));
   TRY(create.code, repl.string("input"));
   control::InterpreterRequest interpreter;
   if (alias && !alias->empty()) {
     interpreter.alias = *alias;
   }
-  TRY_DO(control::find_language(interpreter.alias));
+  if (repl.has("repl_config")) {
+    TRY(interpreter.config, parse_repl_config(repl));
+  } else {
+    TRY_DO(control::validate_alias(interpreter.alias));
+  }
   if (create.code && create.code->empty()) {
     create.code.reset();
   }
@@ -193,6 +197,7 @@ Task<> ContextRoutes::create(NativeExchange& exchange, SandboxRef sandbox) {
     interpreter.cwd = std::move(create.request.cwd);
     interpreter.user = std::move(create.request.user);
     interpreter.env = std::move(create.request.env);
+    interpreter.pty = create.request.pty;
     CO_TRY(json, co_await while_client_waits(
                      exchange,
                      create_interpreter(std::move(sandbox), std::move(interpreter),
@@ -291,7 +296,7 @@ Task<> ContextRoutes::resize(NativeExchange& exchange, SandboxRef sandbox, std::
   }
   const guest::PtySize size{static_cast<std::uint32_t>(*rows),
                             static_cast<std::uint32_t>(*columns)};
-  CO_TRY_DO(co_await contexts_.resize(std::move(sandbox), std::move(id), size));
+  CO_TRY_DO(co_await contexts_.interpreters().resize(std::move(sandbox), std::move(id), size));
   co_return co_await exchange.respond(data_response(200, Json::object({{"resized", true}})));
 }
 

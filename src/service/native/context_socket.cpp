@@ -3,11 +3,16 @@
 // Text frames are the contract's JSON; "offset" is ours, and ?after=OFFSET continues where an
 // earlier connection ended. With ?binary=true output comes in binary frames instead: one byte for
 // the stream (1 stdout, 2 stderr, 3 terminal), eight for the offset (big-endian), then the bytes.
-// A client that reads slowly slows the process down and loses nothing.
+// A client that reads slowly slows the process down and loses nothing. Of a REPL on a terminal the
+// prompts are not output: they become the "done" of the input they answer.
+#include <algorithm>
+#include <csignal>
+#include <deque>
 #include <map>
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "control/prompt_reader.h"
 #include "control/transcript.h"
 #include "service/native/context_json.h"
 #include "service/native/envelope.h"
@@ -37,14 +42,20 @@ std::string binary_frame(const guest::Output& output) {
 class ContextSocket {
  public:
   ContextSocket(control::Contexts& contexts, SandboxRef sandbox, std::string id,
-                ProcessStream& stream, http::WebSocket& socket, bool interpreter, bool binary)
+                ProcessStream& stream, http::WebSocket& socket, const guest::ProcessInfo& process,
+                bool binary)
       : contexts_(contexts),
         sandbox_(std::move(sandbox)),
         id_(std::move(id)),
         stream_(stream),
         socket_(socket),
-        interpreter_(interpreter),
-        binary_(binary) {}
+        interpreter_(control::language_of(process).has_value()),
+        terminal_(control::repl_of(process)),
+        binary_(binary) {
+    if (terminal_) {
+      prompts_.emplace(terminal_->ready, terminal_->token);
+    }
+  }
 
   // Until the process has ended and the client knows, or the client has gone.
   Task<> run() {
@@ -118,7 +129,7 @@ class ContextSocket {
       const Json* signal = json->find("signal");
       const auto* word = signal == nullptr ? nullptr : signal->as_string();
       CO_TRY(const auto number, control::parse_signal(word == nullptr ? "" : *word));
-      if (number == 2 && interpreter_) {
+      if (number == SIGINT && interpreter_) {
         co_return co_await contexts_.interpreters().interrupt(sandbox_, id_);
       }
       co_return co_await contexts_.signal(sandbox_, id_, number);
@@ -130,16 +141,24 @@ class ContextSocket {
     CO_TRY(const auto fields, Fields::of(json, "", {"type", "rows", "cols"}));
     CO_TRY(const auto rows, fields.integer("rows", 1, guest::kMaxPtyCells));
     CO_TRY(const auto columns, fields.integer("cols", 1, guest::kMaxPtyCells));
-    co_return co_await stream_.resize({static_cast<std::uint32_t>(rows.value_or(24)),
-                                       static_cast<std::uint32_t>(columns.value_or(80))});
+    const guest::PtySize size{static_cast<std::uint32_t>(rows.value_or(24)),
+                              static_cast<std::uint32_t>(columns.value_or(80))};
+    if (interpreter_) {
+      co_return co_await contexts_.interpreters().resize(sandbox_, id_, size);
+    }
+    co_return co_await stream_.resize(size);
   }
 
   Task<> input(std::string bytes, std::string request) {
+    if (pending_.size() + unanswered_.size() >= kMaxPendingRequests) {
+      co_return fail(Code::kResourceExhausted, "too much code waits for this interpreter");
+    }
+    if (terminal_ && !request.empty()) {
+      const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
+      unanswered_.push_back({std::move(request), std::max<std::size_t>(lines, 1)});
+    }
     if (!interpreter_) {
       co_return co_await stream_.send_input(bytes);
-    }
-    if (pending_.size() >= kMaxPendingRequests) {
-      co_return fail(Code::kResourceExhausted, "too much code waits for this interpreter");
     }
     const std::string execution = random_hex(16);
     pending_.emplace(execution, std::move(request));
@@ -159,6 +178,8 @@ class ContextSocket {
       const auto& output = std::get<guest::Output>(event);
       if (output.header.stream == guest::Stream::kChannel) {
         CO_TRY_DO(co_await take_channel(std::string{output.bytes}));
+      } else if (prompts_) {
+        CO_TRY_DO(co_await send_without_prompts(output));
       } else if (binary_) {
         const std::string frame = binary_frame(output);
         CO_TRY_DO(co_await socket_.send_binary(frame));
@@ -167,6 +188,31 @@ class ContextSocket {
                                             joiners_[output.header.stream].add(output.bytes)));
       }
     }
+  }
+
+  Task<> send_without_prompts(const guest::Output& output) {
+    const guest::OutputHeader header = output.header;
+    const std::size_t before = prompts_->prompts();
+    std::string text = prompts_->add(output.bytes);
+    const std::size_t after = std::max(prompts_->prompts(), before);
+    if (binary_ && !text.empty()) {
+      const std::string frame = binary_frame({header, text});
+      CO_TRY_DO(co_await socket_.send_binary(frame));
+    } else if (!binary_) {
+      std::string whole = joiners_[header.stream].add(text);
+      CO_TRY_DO(co_await send_text_output(header.stream, header.offset, std::move(whole)));
+    }
+    for (std::size_t seen = before; seen < after && !unanswered_.empty(); ++seen) {
+      auto& first = unanswered_.front();
+      if (--first.prompts > 0 && terminal_->ready == control::Ready::kPrompts) {
+        continue;
+      }
+      const std::string done =
+          Json::object({{"type", "done"}, {"request_id", std::move(first.request)}}).dump();
+      unanswered_.pop_front();
+      CO_TRY_DO(co_await socket_.send_text(done));
+    }
+    co_return ok();
   }
 
   Task<> send_text_output(guest::Stream stream, std::uint64_t offset, std::string text) {
@@ -210,12 +256,19 @@ class ContextSocket {
   const std::string id_;
   ProcessStream& stream_;
   http::WebSocket& socket_;
-  const bool interpreter_;
+  const bool interpreter_;  // with a driver
+  const std::optional<control::ReplDefinition> terminal_;
+  std::optional<control::PromptReader> prompts_;
   const bool binary_;
   bool client_left_ = false;
   control::ChannelLines lines_;
   std::map<guest::Stream, Utf8Joiner> joiners_;
   std::map<std::string, std::string> pending_;  // execution -> the client's request id
+  struct Unanswered {
+    std::string request;
+    std::size_t prompts = 1;
+  };
+  std::deque<Unanswered> unanswered_;  // by a REPL on a terminal
 };
 
 }  // namespace
@@ -229,9 +282,8 @@ Task<> ContextRoutes::socket(NativeExchange& exchange, SandboxRef sandbox, std::
          co_await contexts_.follow(sandbox, id, static_cast<std::uint64_t>(after.value_or(0))));
   CO_TRY(const auto socket,
          co_await exchange.accept_websocket({.max_message_bytes = kMaxSocketMessageBytes}));
-  const bool interpreter = control::language_of(process).has_value();
-  ContextSocket connection{contexts_, std::move(sandbox), std::move(id), *stream,
-                           *socket,   interpreter,        binary};
+  ContextSocket connection{contexts_, std::move(sandbox), std::move(id), *stream, *socket, process,
+                           binary};
   co_return co_await connection.run();
 }
 

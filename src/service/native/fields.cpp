@@ -162,6 +162,28 @@ Result<std::vector<std::string>> Fields::strings(std::string_view name) const {
   return values;
 }
 
+Result<std::vector<Fields>> Fields::objects(std::string_view name,
+                                            std::initializer_list<std::string_view> allowed) const {
+  const Json* member = value_->find(name);
+  std::vector<Fields> values;
+  if (member == nullptr) {
+    return values;
+  }
+  if (member->as_array() == nullptr) {
+    return wrong(name, "an array of objects");
+  }
+  for (const auto& element : *member->as_array()) {
+    if (element.as_object() == nullptr) {
+      return fail(Code::kInvalidArgument,
+                  concat("field \"", path(name), "\" has ", type_name(element),
+                         " in it; all must be objects"));
+    }
+    TRY(auto fields, of(element, path(name), allowed));
+    values.push_back(std::move(fields));
+  }
+  return values;
+}
+
 Result<control::StringMap> Fields::string_map(std::string_view name) const {
   const Json* member = value_->find(name);
   control::StringMap values;

@@ -38,6 +38,9 @@ class Fields {
   Result<std::optional<std::int64_t>> integer(std::string_view name, std::int64_t least,
                                               std::int64_t most) const;
   Result<std::vector<std::string>> strings(std::string_view name) const;
+  // The objects of an array; empty when it is absent.
+  Result<std::vector<Fields>> objects(std::string_view name,
+                                      std::initializer_list<std::string_view> allowed) const;
   Result<control::StringMap> string_map(std::string_view name) const;
   // Refuses fields of the contract that this build does not have yet, instead of ignoring them.
   Result<> refuse_missing_features(std::initializer_list<std::string_view> names) const;

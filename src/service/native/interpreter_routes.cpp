@@ -21,6 +21,9 @@ Task<Json> ContextRoutes::create_interpreter(SandboxRef sandbox,
                                   std::move(sandbox), id, *std::move(code.text), code.timeout_ms));
     set_execution(json, result);
   } else if (code.text) {
+    if (!code.text->ends_with('\n')) {
+      *code.text += '\n';  // a REPL on a terminal waits for it
+    }
     CO_TRY_DO(co_await interpreters.send(std::move(sandbox), id, *std::move(code.text)));
   }
   co_return std::move(json);
