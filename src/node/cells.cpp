@@ -325,6 +325,8 @@ Result<Usage> Cells::usage(const std::string& id) {
   if (entry->ticket != 0) {
     TRY(const runtime::Usage of_runtime, parts_.runtime.usage(id));
     usage.memory_bytes = of_runtime.memory_bytes;
+    usage.memory_total_bytes = of_runtime.memory_total_bytes;
+    usage.memory_peak_bytes = of_runtime.memory_peak_bytes;
     usage.cpu_nanoseconds = of_runtime.cpu_nanoseconds;
     usage.process_count = of_runtime.process_count;
   }

@@ -330,6 +330,8 @@ std::string encode_payload(const std::vector<CellInfo>& infos) {
 std::string encode_payload(const Usage& usage) {
   ByteWriter out;
   out.u64(usage.memory_bytes)
+      .u64(usage.memory_total_bytes)
+      .u64(usage.memory_peak_bytes)
       .u64(usage.cpu_nanoseconds)
       .u32(usage.process_count)
       .u64(usage.disk_bytes);
@@ -383,6 +385,8 @@ Result<Usage> decode_usage(std::string_view payload) {
   ByteReader in{payload};
   Usage usage;
   usage.memory_bytes = in.u64();
+  usage.memory_total_bytes = in.u64();
+  usage.memory_peak_bytes = in.u64();
   usage.cpu_nanoseconds = in.u64();
   usage.process_count = in.u32();
   usage.disk_bytes = in.u64();

@@ -91,9 +91,10 @@ TEST(NodeProtocol, AnswersSurviveTheTrip) {
   EXPECT_TRUE((*cells)[0].running);
   EXPECT_EQ((*cells)[1].guest_socket, "/s/b");
 
-  const auto usage = decode_usage(encode_payload(Usage{1, 2, 3, 4}));
+  const auto usage = decode_usage(encode_payload(Usage{1, 2, 3, 4, 5, 6}));
   ASSERT_TRUE(usage);
-  EXPECT_EQ(usage->disk_bytes, 4U);
+  EXPECT_EQ(usage->memory_peak_bytes, 3U);
+  EXPECT_EQ(usage->disk_bytes, 6U);
 
   const auto event = decode_event(encode_event({Event::Kind::kCellDied, "gone"}));
   ASSERT_TRUE(event);

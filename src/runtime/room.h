@@ -60,7 +60,9 @@ struct Cell {
 };
 
 struct Usage {
-  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // without file cache that can go at once
+  std::uint64_t memory_total_bytes = 0;
+  std::uint64_t memory_peak_bytes = 0;  // 0: the kernel does not say
   std::uint64_t cpu_nanoseconds = 0;
   std::uint32_t process_count = 0;
 };

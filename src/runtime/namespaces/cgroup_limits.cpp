@@ -35,7 +35,11 @@ Result<> write_memory_version1(int cell_fd, std::uint64_t bytes) {
   const std::string value = number_or(bytes, "-1");
   const std::string limit = "memory.limit_in_bytes";
   const std::string with_swap = "memory.memsw.limit_in_bytes";
-  if (!write_existing_at(cell_fd, limit, value)) {
+  auto first = write_existing_at(cell_fd, limit, value);
+  if (!first && first.error().code == Code::kFailedPrecondition) {
+    return first;  // busy: the cell uses more, and the kernel found nothing to take back
+  }
+  if (!first) {
     TRY_DO(write_optional(cell_fd, with_swap, value));
     TRY_DO(write_existing_at(cell_fd, limit, value));
   }
@@ -89,13 +93,17 @@ std::optional<std::uint64_t> keyed_number(std::string_view text, std::string_vie
 
 // What would have to be found elsewhere if the cell needed it: file cache that can go at once
 // does not count.
-Result<std::uint64_t> read_memory(bool version2, int cell_fd) {
-  TRY(const std::uint64_t total,
+Result<> read_memory(bool version2, int cell_fd, Usage& usage) {
+  TRY(usage.memory_total_bytes,
       read_number(cell_fd, version2 ? "memory.current" : "memory.usage_in_bytes"));
   TRY(const std::string stat, read_file_at(cell_fd, "memory.stat"));
   const std::uint64_t cache =
       keyed_number(stat, version2 ? "inactive_file" : "total_inactive_file").value_or(0);
-  return total - std::min(total, cache);
+  usage.memory_bytes = usage.memory_total_bytes - std::min(usage.memory_total_bytes, cache);
+  // memory.peak is newer than version 2 itself.
+  usage.memory_peak_bytes =
+      read_number(cell_fd, version2 ? "memory.peak" : "memory.max_usage_in_bytes").value_or(0);
+  return {};
 }
 
 Result<std::uint64_t> read_cpu_time(bool version2, int cell_fd) {
@@ -192,7 +200,7 @@ Result<> write_instance_limits(const CgroupHierarchy& hierarchy) {
 
 Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage) {
   if (hierarchy.does(Duty::kMemory)) {
-    TRY(usage.memory_bytes, read_memory(hierarchy.version2, cell_fd));
+    TRY_DO(read_memory(hierarchy.version2, cell_fd, usage));
   }
   if (hierarchy.does(Duty::kCpuTime)) {
     TRY(usage.cpu_nanoseconds, read_cpu_time(hierarchy.version2, cell_fd));
