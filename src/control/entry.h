@@ -1,9 +1,32 @@
 // One sandbox in memory, and the right to change it. Private to control's Sandboxes.
 #pragma once
 
+#include "base/strings.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
+
+inline std::unexpected<Error> no_such_sandbox(std::string_view id) {
+  return fail(Code::kNotFound, concat("there is no sandbox \"", to_valid_utf8(id), "\""),
+              "sandbox_not_found");
+}
+
+inline store::Event event_of(const Sandbox& row, std::string_view kind, UnixMillis now) {
+  return store::Event{
+      .kind = concat("sandbox.", kind), .subject = row.id, .team_id = row.team_id, .at = now};
+}
+
+inline std::optional<UnixMillis> deadline_after(UnixMillis now, std::int64_t seconds) {
+  return seconds == 0 ? std::nullopt : std::optional{now + seconds * 1000};
+}
+
+inline node::Limits node_limits(const store::Limits& limits) {
+  return {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes};
+}
+
+// kInvalidArgument that names the field of the configuration.
+Result<> validate_ttls(const Sandbox& row);
+Result<> validate_labels(const StringMap& labels);
 
 struct Sandboxes::Entry {
   Sandbox row;
@@ -11,7 +34,13 @@ struct Sandboxes::Entry {
   bool busy = false;        // somebody holds it
   bool gone = false;        // its row is removed: whoever waited for it must give up
   bool restarting = false;  // `running` in the store, but there is no cell at this moment
+  bool unwanted = false;    // its claim failed: it goes whatever its row says
+  std::string claim_key;    // of the claim that failed; forgotten before the row
   Event released;
+  std::size_t uses = 0;
+  UnixMillis last_used_at = 0;             // this process's start counts as use
+  std::optional<UnixMillis> scheduled_at;  // its place in deadlines_; not after what is due
+  std::deque<UsageSample> samples;
   std::deque<UnixMillis> restarts;  // of the last kRestartWindowMs
 };
 
@@ -36,5 +65,10 @@ class Sandboxes::Hold {
  private:
   EntryPointer entry_;
 };
+
+// Rows that are on their way out.
+inline bool to_be_removed(SandboxStatus status) {
+  return status == SandboxStatus::kTerminating || status == SandboxStatus::kStarting;
+}
 
 }  // namespace atl::control

@@ -32,7 +32,8 @@ class FakeNode final : public node::Node {
   std::function<Duration()> latency;
   std::function<std::string(const std::string& id)> guest_socket_of;
   std::map<std::string, Cell> cells;
-  std::map<std::string, node::CreateRequest> requests;
+  std::map<std::string, node::CreateRequest> requests;  // with the limits set since
+  std::map<std::string, node::Usage> usages;
   std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
   std::size_t creates = 0;
 
@@ -107,8 +108,21 @@ class FakeNode final : public node::Node {
     co_return std::move(infos);
   }
 
-  Task<node::Usage> usage(std::string) override { co_return node::Usage{}; }
-  Task<> set_limits(std::string, node::Limits) override { co_return ok(); }
+  Task<node::Usage> usage(std::string id) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("usage"));
+    co_return usages.contains(id) ? usages.at(id) : node::Usage{};
+  }
+  Task<> set_limits(std::string id, node::Limits limits) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("set_limits"));
+    const auto found = requests.find(id);
+    if (found == requests.end() || !cells[id].running) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    found->second.limits = limits;
+    co_return judge_after(answers);
+  }
   Task<> freeze(std::string) override { co_return ok(); }
   Task<> thaw(std::string) override { co_return ok(); }
 

@@ -39,6 +39,15 @@ inline constexpr std::size_t kMaxEnvBytes = 64 * 1024;
 inline constexpr std::size_t kMaxSandboxIdBytes = 55;
 // The wall clock may be set while we wait, so no wait for an expiry is longer than this.
 inline constexpr std::int64_t kMaxExpiryWaitMs = 30'000;
+inline constexpr std::int64_t kExpiryRetryMs = 1000;
+inline constexpr std::size_t kMaxNameBytes = 63;
+inline constexpr std::size_t kMaxLabels = 64;
+inline constexpr std::size_t kMaxLabelKeyBytes = 128;
+inline constexpr std::size_t kMaxLabelValueBytes = 1024;
+inline constexpr std::size_t kMaxClaimCount = 100;  // sandboxes of one claim
+inline constexpr std::size_t kMaxClaimKeyBytes = 255;
+inline constexpr std::int64_t kSampleIntervalMs = 15'000;
+inline constexpr std::size_t kMaxSamples = 240;  // of usage, per sandbox: an hour
 
 // --- contexts ---------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxCaptureBytes = 16U << 20;        // per stream of one answer

@@ -3,72 +3,11 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/random.h"
 #include "base/strings.h"
 #include "control/entry.h"
 #include "control/limits.h"
 
 namespace atl::control {
-namespace {
-
-Task<> wait_until(Event& event) {
-  co_return co_await event.wait();
-}
-
-// "My_Template 2" -> "my-template-2": the readable part of a sandbox id.
-std::string slug(std::string_view name) {
-  constexpr std::size_t kMaxSlugBytes = 24;
-  std::string out;
-  for (const char c : to_lower(name)) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (good) {
-      out += c;
-    } else if (!out.empty() && out.back() != '-') {
-      out += '-';
-    }
-    if (out.size() >= kMaxSlugBytes) {
-      break;
-    }
-  }
-  while (out.ends_with('-')) {
-    out.pop_back();
-  }
-  return out.empty() ? "sandbox" : out;
-}
-
-Result<> validate_ttl(const ClaimRequest& request) {
-  for (const auto seconds : {request.ttl_seconds, request.hard_ttl_seconds}) {
-    if (seconds < 0 || seconds > kMaxTtlSeconds) {
-      return fail(
-          Code::kInvalidArgument,
-          concat("config.ttl and config.hard_ttl are seconds from 0 (none) to ", kMaxTtlSeconds));
-    }
-  }
-  if (request.ttl_seconds > 0 && request.hard_ttl_seconds > 0 &&
-      request.ttl_seconds > request.hard_ttl_seconds) {
-    return fail(Code::kInvalidArgument,
-                concat("config.ttl (", request.ttl_seconds, ") must not be more than ",
-                       "config.hard_ttl (", request.hard_ttl_seconds, ")"));
-  }
-  return {};
-}
-
-std::optional<UnixMillis> deadline_after(UnixMillis now, std::int64_t seconds) {
-  return seconds == 0 ? std::nullopt : std::optional{now + seconds * 1000};
-}
-
-store::Event event_of(const Sandbox& row, std::string_view kind, UnixMillis now) {
-  return store::Event{
-      .kind = concat("sandbox.", kind), .subject = row.id, .team_id = row.team_id, .at = now};
-}
-
-std::unexpected<Error> no_such_sandbox(std::string_view id) {
-  return fail(Code::kNotFound, concat("there is no sandbox \"", to_valid_utf8(id), "\""),
-              "sandbox_not_found");
-}
-
-}  // namespace
-
 Result<> validate_env(const StringMap& env, std::string_view field) {
   std::size_t bytes = 0;
   for (const auto& [name, value] : env) {
@@ -113,7 +52,11 @@ Task<> Sandboxes::start() {
   for (auto& row : rows) {
     auto entry = std::make_shared<Entry>();
     entry->row = std::move(row);
-    note_deadline(entry->row);
+    entry->last_used_at = clock_.now();
+    schedule(*entry, due_at(*entry));
+    if (!entry->row.name.empty()) {
+      names_.emplace(std::pair{entry->row.team_id, entry->row.name}, entry);
+    }
     entries_.emplace(entry->row.id, std::move(entry));
   }
   count_.set(static_cast<std::int64_t>(entries_.size()));
@@ -133,40 +76,24 @@ Result<Sandboxes::EntryPointer> Sandboxes::find(std::string_view team_id,
   return found->second;
 }
 
+// What it is for those who ask, which is more than the row knows.
+SandboxStatus Sandboxes::view_status(const Entry& entry) {
+  if (entry.unwanted) {
+    return SandboxStatus::kTerminating;
+  }
+  return entry.restarting && entry.row.status == SandboxStatus::kRunning ? SandboxStatus::kStarting
+                                                                         : entry.row.status;
+}
+
 Sandbox Sandboxes::view(const Entry& entry) {
   Sandbox row = entry.row;
-  if (entry.restarting && row.status == SandboxStatus::kRunning) {
-    row.status = SandboxStatus::kStarting;
-  }
+  row.status = view_status(entry);
   return row;
 }
 
 Result<Sandbox> Sandboxes::get(std::string_view team_id, std::string_view id) const {
   TRY(const auto entry, find(team_id, id));
   return view(*entry);
-}
-
-ListAnswer Sandboxes::list(const ListRequest& request) const {
-  std::vector<const Entry*> matches;
-  for (const auto& [id, entry] : entries_) {
-    if (entry->row.team_id == request.team_id &&
-        (!request.status || view(*entry).status == *request.status) &&
-        (!request.template_name || entry->row.template_name == *request.template_name)) {
-      matches.push_back(entry.get());
-    }
-  }
-  std::sort(matches.begin(), matches.end(), [](const Entry* a, const Entry* b) {
-    return a->row.claimed_at != b->row.claimed_at ? a->row.claimed_at > b->row.claimed_at
-                                                  : a->row.id < b->row.id;
-  });
-  ListAnswer answer;
-  const std::size_t begin = std::min(request.offset, matches.size());
-  const std::size_t end = begin + std::min(request.limit, matches.size() - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    answer.sandboxes.push_back(view(*matches[i]));
-  }
-  answer.has_more = end < matches.size();
-  return answer;
 }
 
 Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
@@ -226,73 +153,14 @@ Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Dura
   co_return ok();
 }
 
-void Sandboxes::note_deadline(const Sandbox& row) {
-  for (const auto& deadline : {row.expires_at, row.hard_expires_at}) {
-    if (deadline) {
-      deadlines_.emplace(*deadline, row.id);
-    }
-  }
-  deadlines_changed_.set();
-}
-
 void Sandboxes::forget(Entry& entry) {
   entry.gone = true;
-  for (const auto& deadline : {entry.row.expires_at, entry.row.hard_expires_at}) {
-    if (deadline) {
-      deadlines_.erase({*deadline, entry.row.id});
-    }
+  schedule(entry, std::nullopt);
+  if (!entry.row.name.empty()) {
+    names_.erase({entry.row.team_id, entry.row.name});
   }
   entries_.erase(entry.row.id);
   count_.set(static_cast<std::int64_t>(entries_.size()));
-}
-
-Task<Sandbox> Sandboxes::claim(ClaimRequest request) {
-  TaskContext& here = co_await current_context();
-  const Instant begin = here.loop->now();
-  auto claimed = co_await shielded(claim_now(std::move(request)));
-  (claimed ? claims_ : failed_claims_).add();
-  claim_seconds_.observe_seconds(std::chrono::duration<double>(here.loop->now() - begin).count());
-  co_return std::move(claimed);
-}
-
-Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
-  TRY(auto source, templates_.find_ready(request.template_name));
-  ResourceRequest resources = request.resources;
-  const ResourceRequest& usual = templates_.defaults(source.name).resources;
-  for (auto member : {&ResourceRequest::memory, &ResourceRequest::cpu, &ResourceRequest::disk}) {
-    if (!(resources.*member)) {
-      resources.*member = usual.*member;
-    }
-  }
-  TRY(const auto limits, decide_limits(options_.resources, resources));
-  TRY_DO(validate_env(request.env, "config.env_vars"));
-  TRY_DO(validate_ttl(request));
-  if (entries_.size() >= options_.max_sandboxes) {
-    return fail(Code::kResourceExhausted,
-                concat("there are already ", entries_.size(), " sandboxes, the most allowed is ",
-                       options_.max_sandboxes, "; delete some first"),
-                "quota_exceeded");
-  }
-  const UnixMillis now = clock_.now();
-  auto entry = std::make_shared<Entry>();
-  Sandbox& row = entry->row;
-  do {
-    row.id = concat("rs-", slug(source.name), "-", random_label(10));
-  } while (entries_.contains(row.id));
-  CHECK(row.id.size() <= kMaxSandboxIdBytes);
-  row.team_id = request.team_id;
-  row.template_name = source.name;
-  row.layers = std::move(source.layers);
-  row.env = request.env;
-  row.limits = limits;
-  row.auto_resume = request.auto_resume;
-  row.ttl_seconds = request.ttl_seconds;
-  row.hard_ttl_seconds = request.hard_ttl_seconds;
-  row.expires_at = deadline_after(now, request.ttl_seconds);
-  row.hard_expires_at = deadline_after(now, request.hard_ttl_seconds);
-  row.labels = request.labels;
-  row.claimed_at = row.created_at = row.updated_at = now;
-  return entry;
 }
 
 void Sandboxes::set_ready(bool ready) {
@@ -302,52 +170,6 @@ void Sandboxes::set_ready(bool ready) {
   } else {
     node_ready_.clear();
   }
-}
-
-Task<Sandbox> Sandboxes::claim_now(ClaimRequest request) {
-  // A node that is being restarted is back in a moment: waiting is kinder than an error.
-  if (auto waited = co_await with_deadline(kReadyWait, wait_until(node_ready_)); !waited) {
-    co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
-                   "not_ready");
-  }
-  if (templates_.absent(request.template_name)) {
-    CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.build_builtin(request.template_name)));
-  }
-  CO_TRY(const auto entry, make_entry(request));
-  entries_.emplace(entry->row.id, entry);
-  count_.set(static_cast<std::int64_t>(entries_.size()));
-  const Hold held{entry};
-  if (auto started = co_await start_claimed(entry); !started) {
-    (void)co_await finish_deletion(entry);  // goes on in the background when it fails
-    co_return fail(std::move(started).error());
-  }
-  note_deadline(entry->row);
-  LOG_INFO("sandbox running", {"sandbox", entry->row.id}, {"template", entry->row.template_name});
-  co_return view(*entry);
-}
-
-Task<> Sandboxes::start_claimed(EntryPointer entry) {
-  const auto& limits = entry->row.limits;
-  node::CreateRequest request{
-      .id = entry->row.id,
-      .hostname = entry->row.id,
-      .layers = entry->row.layers,
-      .limits = {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes}};
-  auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
-  if (!cell) {
-    co_return fail(std::move(cell).error().note("starting the sandbox"));
-  }
-  entry->guest_socket = cell->guest_socket;
-  // One transaction: the row comes after its cell. Killed in between, the next start finds a cell
-  // without a row, which nobody was promised, and destroys it.
-  entry->row.status = SandboxStatus::kRunning;
-  const auto event = event_of(entry->row, "running", entry->row.created_at);
-  auto inserted = co_await store_.run(
-      [&](store::Store& store) { return store.insert_sandbox(entry->row, event); });
-  if (!inserted) {
-    co_return fail(std::move(inserted).error().note("recording the sandbox"));
-  }
-  co_return ok();
 }
 
 Task<> Sandboxes::remove(std::string team_id, std::string id) {
@@ -360,7 +182,12 @@ Task<> Sandboxes::remove_now(std::string team_id, std::string id) {
   if (entry->gone) {
     co_return no_such_sandbox(id);
   }
-  if (entry->row.status != SandboxStatus::kTerminating) {
+  co_return co_await remove_held(entry);
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::remove_held(EntryPointer entry) {
+  if (entry->row.status != SandboxStatus::kTerminating && !entry->unwanted) {
     store::Transition transition{.status = SandboxStatus::kTerminating,
                                  .generation = entry->row.generation};
     CO_TRY_DO(co_await change(*entry, std::move(transition), store::Durability::kDurable));
@@ -371,7 +198,7 @@ Task<> Sandboxes::remove_now(std::string team_id, std::string id) {
         "the deletion is recorded and goes on by itself, but is not finished"));
   }
   removals_.add();
-  LOG_INFO("sandbox removed", {"sandbox", id});
+  LOG_INFO("sandbox removed", {"sandbox", entry->row.id});
   co_return ok();
 }
 
@@ -384,6 +211,16 @@ Task<> Sandboxes::finish_deletion(EntryPointer entry) {
     co_return fail(std::move(destroyed).error().note(concat("destroying ", entry->row.id)));
   }
   entry->guest_socket.clear();
+  if (!entry->claim_key.empty()) {
+    // Before the row: a key must never outlive, as an answer, the sandbox of a claim that failed.
+    auto forgotten = co_await store_.run([&](store::Store& store) {
+      return store.remove_claim_key(entry->row.team_id, entry->claim_key);
+    });
+    if (!forgotten) {
+      deletion_pending_.set();
+      co_return fail(std::move(forgotten).error().note(concat("forgetting ", entry->row.id)));
+    }
+  }
   const store::Expected expected{entry->row.status, entry->row.generation};
   const auto event = event_of(entry->row, "deleted", clock_.now());
   auto removed = co_await store_.run(

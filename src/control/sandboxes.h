@@ -3,7 +3,8 @@
 //   claim      cell made -> row `running`
 //   delete     row `terminating` (durable) -> cell destroyed -> row gone
 //   cell died  generation + 1 -> new cell on the same filesystem; too often -> `failed`
-//   expiry     ttl and hard_ttl both delete, to the second (until pausing exists, ttl cannot pause)
+//   update     row -> limits of the running cell; a limit that the cell cannot get is undone
+//   expiry     ttl, hard_ttl and idle_ttl delete, to the second (until pausing exists)
 //
 // Rows are the truth and cells follow them. After a crash at any point reconcile() makes them
 // agree: a `running` row has a cell, a `starting` or `terminating` row is removed with its cell, a
@@ -26,45 +27,16 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/scope.h"
-#include "control/resources.h"
+#include "control/sandbox_requests.h"
 #include "control/store_access.h"
 #include "control/templates.h"
 #include "node/client.h"
 
 namespace atl::control {
 
-using Sandbox = store::Sandbox;
-using SandboxStatus = store::SandboxStatus;
-using store::parse_status;
-using store::status_name;
-using store::StringMap;
-
 struct SandboxesOptions {
   std::size_t max_sandboxes = 1000;
   ResourcePolicy resources;
-};
-
-struct ClaimRequest {
-  std::string team_id = store::kDefaultTeam;
-  std::string template_name;  // or alias
-  StringMap env;
-  ResourceRequest resources;
-  std::int64_t ttl_seconds = 0;
-  std::int64_t hard_ttl_seconds = 0;
-  bool auto_resume = true;
-  StringMap labels;
-};
-
-struct ListRequest {
-  std::string team_id = store::kDefaultTeam;
-  std::optional<SandboxStatus> status;
-  std::optional<std::string> template_name;
-  std::size_t limit = 50;
-  std::size_t offset = 0;
-};
-struct ListAnswer {
-  std::vector<Sandbox> sandboxes;  // newest first
-  bool has_more = false;
 };
 
 // Where a guest can be reached, and what its processes get.
@@ -109,11 +81,24 @@ class Sandboxes {
   // Asks the node which builtin templates it has.
   Task<> refresh_templates();
 
-  Task<Sandbox> claim(ClaimRequest request);
+  Task<ClaimAnswer> claim_all(ClaimRequest request);
+  Task<Sandbox> claim(ClaimRequest request);  // of one, without `once`
   Task<> remove(std::string team_id, std::string id);
+  Task<Sandbox> update(std::string team_id, std::string id, SandboxUpdate change);
+  // Starts ttl and hard_ttl again; the ttl with another length, when one is given.
+  Task<Sandbox> refresh(std::string team_id, std::string id, std::int64_t ttl_seconds);
   // kNotFound also for a sandbox of another team.
   Result<Sandbox> get(std::string_view team_id, std::string_view id) const;
   ListAnswer list(const ListRequest& request) const;
+  // When it will be deleted for want of use, if nobody uses it until then.
+  std::optional<UnixMillis> idle_expires_at(std::string_view id) const;
+  // Now, and at intervals before; oldest first.
+  Task<std::vector<UsageSample>> usage(std::string team_id, std::string id);
+
+  // While one lives, somebody uses the sandbox: its idle time does not run. Must not outlive this.
+  class Use;
+  std::optional<Use> use(std::string_view team_id, std::string_view id);
+
   // Waits while the sandbox is being restarted.
   Task<RunningSandbox> running(std::string team_id, std::string id);
   // Rows and cells are made to agree. run() calls it when it must; tests call it too.
@@ -126,17 +111,35 @@ class Sandboxes {
   using EntryPointer = std::shared_ptr<Entry>;  // shared by the table and operations that wait
 
   void set_ready(bool ready);
-  Task<Sandbox> claim_now(ClaimRequest request);
+  Task<ClaimAnswer> claim_once(ClaimRequest request);
+  Task<ClaimAnswer> claim_or_find(ClaimRequest request);
+  Task<EntryPointer> find_named(std::string team_id, std::string name);
+  Task<ClaimAnswer> claim_now(ClaimRequest request);
+  Result<std::vector<EntryPointer>> make_entries(const ClaimRequest& request, ClaimAnswer& answer);
   Result<EntryPointer> make_entry(const ClaimRequest& request);
-  Task<> start_claimed(EntryPointer entry);
+  Task<> start_cell(EntryPointer entry, Result<>& outcome);
+  Task<> record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
+                      ClaimAnswer& answer);
+  Task<> undo_claim(std::vector<EntryPointer> entries, std::string key);
   Task<> remove_now(std::string team_id, std::string id);
+  Task<> remove_held(EntryPointer entry);
   Result<EntryPointer> find(std::string_view team_id, std::string_view id) const;
   Task<Hold> hold(EntryPointer entry);
   Task<> change(Entry& entry, store::Transition transition, store::Durability durability);
   Task<> finish_deletion(EntryPointer entry);
   void forget(Entry& entry);
-  void note_deadline(const Sandbox& row);
+  static SandboxStatus view_status(const Entry& entry);
   static Sandbox view(const Entry& entry);
+
+  Task<Sandbox> update_now(std::string team_id, std::string id, SandboxUpdate change);
+  Task<Sandbox> refresh_now(std::string team_id, std::string id, std::int64_t ttl_seconds);
+  static Result<> refuse_unchangeable(const Entry& entry);
+  Task<> configure_with_limits(EntryPointer entry, Sandbox next);
+  Task<> configure(EntryPointer entry, Sandbox next);
+  Task<> apply_limits(EntryPointer entry, store::Limits limits);
+  Task<> refuse_if_in_use(EntryPointer entry, store::Limits limits);
+  Task<UsageSample> sample(EntryPointer entry);
+  Task<> sample_all();
 
   Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
   Task<> destroy_orphans(std::vector<std::string> ids, Report& report);
@@ -147,8 +150,10 @@ class Sandboxes {
 
   Task<> keep_node_session();
   Task<> read_node_events(Scope& scope, Event& lost);
+  static std::optional<UnixMillis> due_at(const Entry& entry);
+  void schedule(Entry& entry, std::optional<UnixMillis> at);
   Task<> expire_due(Scope& scope);
-  Task<> expire_one(std::string id);
+  Task<> expire_one(EntryPointer entry);
   Task<> retry_deletions();
 
   StoreAccess store_;
@@ -161,7 +166,9 @@ class Sandboxes {
   bool ready_ = false;
   Event node_ready_;  // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
-  std::set<std::pair<UnixMillis, std::string>> deadlines_;
+  std::map<std::pair<std::string, std::string>, EntryPointer> names_;  // by team and name
+  std::map<std::string, std::shared_ptr<Event>> claiming_;  // keys; the event: the claim has ended
+  std::set<std::pair<UnixMillis, std::string>> deadlines_;  // at most one of each sandbox
   Event deadlines_changed_;
   Event deletion_pending_;
 
@@ -172,6 +179,18 @@ class Sandboxes {
   Counter& restarts_;
   Counter& failures_;
   Histogram& claim_seconds_;
+};
+
+class Sandboxes::Use {
+ public:
+  Use(Sandboxes& owner, EntryPointer entry);
+  Use(Use&& other) noexcept = default;
+  Use& operator=(Use&&) = delete;
+  ~Use();
+
+ private:
+  Sandboxes* owner_;
+  EntryPointer entry_;  // null when moved from
 };
 
 }  // namespace atl::control

@@ -86,6 +86,11 @@ Task<> Sandboxes::destroy_orphans(std::vector<std::string> ids, Report& report) 
 
 // REQUIRES: the entry is held.
 Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report& report) {
+  if (entry->unwanted) {
+    CO_TRY_DO(co_await finish_deletion(entry));
+    ++report.removed;
+    co_return ok();
+  }
   switch (entry->row.status) {
     case SandboxStatus::kStarting:
     case SandboxStatus::kTerminating:
@@ -94,6 +99,11 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
       co_return ok();
     case SandboxStatus::kRunning: {
       if (cell != nullptr && cell->running) {
+        // A crash may have come between a change of the row and that of the cell.
+        if (auto applied = co_await apply_limits(entry, entry->row.limits); !applied) {
+          LOG_WARN("cannot apply the limits of a sandbox", {"sandbox", entry->row.id},
+                   {"error", applied.error()});
+        }
         entry->guest_socket = cell->guest_socket;
         ++report.adopted;
         co_return ok();
@@ -133,13 +143,11 @@ Task<> Sandboxes::restart(EntryPointer entry) {
   if (!cleared && cleared.error().code != Code::kNotFound) {
     co_return fail(std::move(cleared).error().note(concat("clearing ", entry->row.id)));
   }
-  const auto& limits = entry->row.limits;
-  node::CreateRequest request{
-      .id = entry->row.id,
-      .hostname = entry->row.id,
-      .layers = entry->row.layers,
-      .limits = {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes},
-      .existing_upper = true};
+  node::CreateRequest request{.id = entry->row.id,
+                              .hostname = entry->row.id,
+                              .layers = entry->row.layers,
+                              .limits = node_limits(entry->row.limits),
+                              .existing_upper = true};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (!cell) {
     Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));

@@ -5,7 +5,10 @@
 // and a new one opens the same file. Afterwards, with the faults gone, it must hold that
 //   - every sandbox whose claim was acknowledged, and whose deletion was never asked for, is there,
 //   - every sandbox whose deletion was acknowledged is gone,
-//   - every `running` row has a running cell, and every cell has a row.
+//   - every `running` row has a running cell with the row's limits, and every cell has a row,
+//   - no two sandboxes have one name, and no key has made more than one sandbox,
+//   - a key that answers, answers with the sandbox that exists for it or was deleted on request,
+//   - a sandbox that nobody uses ends after its idle time, and no other does.
 #include <random>
 
 #include "base/log.h"
@@ -38,8 +41,24 @@ class FaultyStore final : public store::Store {
   Result<> remove_template(const std::string& name) override {
     return inner_.remove_template(name);
   }
-  Result<> insert_sandbox(const Sandbox& sandbox, const store::Event& event) override {
-    return judge([&] { return inner_.insert_sandbox(sandbox, event); });
+  Result<> insert_sandboxes(const std::vector<store::NewSandbox>& sandboxes,
+                            const std::optional<store::ClaimKey>& key) override {
+    return judge([&] { return inner_.insert_sandboxes(sandboxes, key); });
+  }
+  Result<std::optional<store::ClaimKey>> find_claim_key(const std::string& team_id,
+                                                        const std::string& key,
+                                                        UnixMillis now) override {
+    if (fault() != FakeNode::Fault::kNone) {
+      return fail(Code::kDataLoss, "the disk failed");
+    }
+    return inner_.find_claim_key(team_id, key, now);
+  }
+  Result<> remove_claim_key(const std::string& team_id, const std::string& key) override {
+    return judge([&] { return inner_.remove_claim_key(team_id, key); });
+  }
+  Result<> configure_sandbox(const Sandbox& sandbox, const store::Expected& expected,
+                             const store::Event& event) override {
+    return judge([&] { return inner_.configure_sandbox(sandbox, expected, event); });
   }
   Result<> change_sandbox(const std::string& id, const store::Expected& expected,
                           const store::Transition& transition, const store::Event& event,
@@ -98,6 +117,8 @@ class World {
     simulation_.advance_ms(200'000);
     ASSERT_TRUE(sandboxes_->ready());
     const auto rows = *store_->list_sandboxes();
+    std::set<std::string> names;
+    std::set<std::string> keys;
     for (const auto& row : rows) {
       EXPECT_TRUE(row.status == SandboxStatus::kRunning || row.status == SandboxStatus::kFailed)
           << row.id << " is " << status_name(row.status);
@@ -105,11 +126,22 @@ class World {
       if (row.status == SandboxStatus::kRunning) {
         EXPECT_TRUE(node_.cells.contains(row.id) && node_.cells.at(row.id).running)
             << row.id << " has no cell";
+        EXPECT_EQ(node_.requests.at(row.id).limits.memory_bytes, row.limits.memory_bytes) << row.id;
+      }
+      EXPECT_EQ(row.idle_ttl_seconds, 0) << row.id << " has outlived its idle time";
+      EXPECT_TRUE(row.name.empty() || names.insert(row.name).second) << "two are " << row.name;
+      if (const auto key = row.labels.find("key"); key != row.labels.end()) {
+        EXPECT_TRUE(keys.insert(key->second).second) << "two were made for key " << key->second;
+        const auto kept = store_->find_claim_key(kTeam, key->second, simulation_.clock.now());
+        EXPECT_TRUE(kept && *kept && (*kept)->answer == row.id) << key->second;
       }
       EXPECT_EQ(sandboxes_->get(kTeam, row.id)->status, row.status);
     }
     for (const auto& [id, cell] : node_.cells) {
       EXPECT_TRUE(store_->find_sandbox(id)) << id << " runs without a row";
+    }
+    for (const auto& [key, ids] : answered_) {
+      EXPECT_EQ(ids.size(), 1U) << "key " << key << " was answered with different sandboxes";
     }
     for (const auto& id : acknowledged_) {
       EXPECT_TRUE(unwanted_.contains(id) || store_->find_sandbox(id)) << id << " is lost";
@@ -177,9 +209,14 @@ class World {
           scope_->spawn("remove", remove(random_cell()));
         }
         return;
+      case 6:
+        if (!node_.cells.empty()) {
+          scope_->spawn("update", update(random_cell()));
+        }
+        return;
       default:
         ++claims;
-        scope_->spawn("claim", claim());
+        scope_->spawn("claim", claim(random_claim()));
     }
   }
 
@@ -189,12 +226,60 @@ class World {
         ->first;
   }
 
-  Task<> claim() {
-    auto sandbox = co_await sandboxes_->claim({.template_name = "default"});
-    if (sandbox) {
-      ++acknowledged;
-      acknowledged_.insert(sandbox->id);
+  // Plain, named, keyed, many, or soon idle.
+  ClaimRequest random_claim() {
+    ClaimRequest request{.template_name = "default"};
+    switch (random_() % 6) {
+      case 0:
+        request.name = concat("name-", random_() % 4);
+        request.get_or_create = random_() % 2 == 0;
+        break;
+      case 1: {
+        const std::string key = concat("key-", random_() % 20);
+        request.labels = {{"key", key}};
+        request.once = ClaimOnce{
+            .key = key, .body_sha256 = std::string(32, 'b'), .remember = [](const ClaimAnswer& a) {
+              return a.sandboxes.front().id;
+            }};
+        break;
+      }
+      case 2:
+        request.count = 1 + random_() % 3;
+        request.partial = random_() % 2 == 0;
+        break;
+      case 3:
+        request.idle_ttl_seconds = 1;
+        break;
+      default:
+        break;
     }
+    return request;
+  }
+
+  Task<> claim(ClaimRequest request) {
+    const std::string key = request.once ? request.once->key : "";
+    const bool lasts = request.idle_ttl_seconds == 0;
+    auto answer = co_await sandboxes_->claim_all(std::move(request));
+    if (!answer) {
+      co_return ok();
+    }
+    if (!key.empty()) {
+      answered_[key].insert(answer->remembered ? *answer->remembered
+                                               : answer->sandboxes.front().id);
+    }
+    for (const auto& sandbox : answer->sandboxes) {
+      ++acknowledged;
+      if (lasts) {
+        acknowledged_.insert(sandbox.id);
+      }
+    }
+    co_return ok();
+  }
+
+  Task<> update(std::string id) {
+    SandboxUpdate change;
+    change.resources.memory = concat(1 + random_() % 8, "Gi");
+    (void)co_await sandboxes_->update(kTeam, id, std::move(change));
     co_return ok();
   }
 
@@ -223,6 +308,7 @@ class World {
   std::set<std::string> acknowledged_;  // claims
   std::set<std::string> unwanted_;      // deletion asked for, also before the claim was answered
   std::set<std::string> removed_;       // deletion acknowledged
+  std::map<std::string, std::set<std::string>> answered_;  // by key
 };
 
 TEST(SimulationTest, NoAcknowledgedSandboxIsLostAndNoCellIsUnaccounted) {

@@ -22,6 +22,9 @@ inline constexpr const char* kDefaultTeam = "default";
 // The outbox keeps this many of the newest events.
 inline constexpr std::int64_t kMaxOutboxEvents = 100'000;
 inline constexpr std::size_t kMaxOutboxPage = 1000;
+// Claim keys are kept this long, and at most so many of the newest.
+inline constexpr std::int64_t kClaimKeyMs = 24LL * 3600 * 1000;
+inline constexpr std::int64_t kMaxClaimKeys = 100'000;
 
 enum class SandboxStatus : std::uint8_t { kStarting, kRunning, kPaused, kTerminating, kFailed };
 std::string_view status_name(SandboxStatus status);  // "running"
@@ -40,6 +43,7 @@ using StringMap = std::map<std::string, std::string, std::less<>>;
 struct Sandbox {
   std::string id;
   std::string team_id = kDefaultTeam;
+  std::string name;  // empty: none; else no other sandbox of the team has it
   std::string template_name;
   std::vector<std::string> layers;  // of the template when it was claimed, topmost first
   SandboxStatus status = SandboxStatus::kStarting;
@@ -49,6 +53,7 @@ struct Sandbox {
   bool auto_resume = true;
   std::int64_t ttl_seconds = 0;  // 0: none
   std::int64_t hard_ttl_seconds = 0;
+  std::int64_t idle_ttl_seconds = 0;  // since somebody used it
   std::optional<UnixMillis> expires_at;
   std::optional<UnixMillis> hard_expires_at;
   StringMap labels;
@@ -83,6 +88,21 @@ struct Event {
   std::string team_id = kDefaultTeam;
   UnixMillis at = 0;
   std::string detail;  // JSON, may be empty
+};
+struct NewSandbox {
+  Sandbox sandbox;
+  Event event;
+};
+
+// A claim that must happen once, and what was answered to it. The same key of another team is
+// another key.
+struct ClaimKey {
+  std::string team_id = kDefaultTeam;
+  std::string key;
+  std::string body_sha256;  // of what was asked
+  std::string answer;       // opaque
+  UnixMillis created_at = 0;
+  bool operator==(const ClaimKey&) const = default;
 };
 struct OutboxEvent {
   std::int64_t sequence = 0;
@@ -146,12 +166,25 @@ class Store {
   virtual Result<std::vector<Template>> list_templates() = 0;
   virtual Result<> remove_template(const std::string& name) = 0;  // idempotent, durable
 
-  // kAlreadyExists when the id is taken.
-  virtual Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) = 0;
+  // All of them and the key, or nothing. kAlreadyExists when an id, a name or the key is taken.
+  virtual Result<> insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
+                                    const std::optional<ClaimKey>& key) = 0;
+  Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) {
+    return insert_sandboxes({{sandbox, event}}, std::nullopt);
+  }
+  // Nothing when there is none that is young enough at `now`.
+  virtual Result<std::optional<ClaimKey>> find_claim_key(const std::string& team_id,
+                                                         const std::string& key,
+                                                         UnixMillis now) = 0;
+  virtual Result<> remove_claim_key(const std::string& team_id, const std::string& key) = 0;
   // kNotFound when there is no such row; kAborted (reason "changed") when it is not as expected.
   virtual Result<> change_sandbox(const std::string& id, const Expected& expected,
                                   const Transition& transition, const Event& event,
                                   Durability durability) = 0;
+  // Writes what the owner may change (env, limits, auto_resume, ttls and deadlines, labels) and
+  // updated_at, as `sandbox` has it. Fails as change_sandbox does.
+  virtual Result<> configure_sandbox(const Sandbox& sandbox, const Expected& expected,
+                                     const Event& event) = 0;
   virtual Result<> remove_sandbox(const std::string& id, const Expected& expected,
                                   const Event& event) = 0;
   virtual Result<Sandbox> find_sandbox(const std::string& id) = 0;

@@ -55,6 +55,8 @@ Sandbox sample(std::string id) {
       .memory_bytes = 1ULL << 31, .cpu_millis = 1500, .process_count = 7, .disk_bytes = 1ULL << 40};
   sandbox.ttl_seconds = 60;
   sandbox.expires_at = 60'000;
+  sandbox.idle_ttl_seconds = 30;
+  sandbox.name = "name of " + sandbox.id;
   sandbox.labels = {{"k", "v"}};
   sandbox.claimed_at = 1;
   sandbox.created_at = 2;
@@ -151,6 +153,73 @@ TEST_F(StoreTest, EventsAreInOrderAndOnlyOfWhatHappened) {
   const auto rest = store_->read_outbox((*events)[0].sequence, 1);
   ASSERT_EQ(rest->size(), 1U);
   EXPECT_EQ(rest->front().sequence, (*events)[1].sequence);
+}
+
+TEST_F(StoreTest, ConfigureWritesWhatTheOwnerMayChangeAndIsACompareAndSet) {
+  Sandbox sandbox = sample("rs-a");
+  ASSERT_TRUE(store_->insert_sandbox(sandbox, event("created", "rs-a")));
+  sandbox.env = {{"B", "2"}};
+  sandbox.labels.clear();
+  sandbox.limits.memory_bytes = 1ULL << 29;
+  sandbox.auto_resume = false;
+  sandbox.ttl_seconds = 0;
+  sandbox.expires_at.reset();
+  sandbox.hard_ttl_seconds = 7;
+  sandbox.hard_expires_at = 7'000;
+  sandbox.idle_ttl_seconds = 9;
+  sandbox.updated_at = 11;
+  EXPECT_EQ(store_->configure_sandbox(sandbox, kRunning, event("e", "rs-a")).error().code,
+            Code::kAborted);
+  ASSERT_TRUE(store_->configure_sandbox(sandbox, kStarting, event("configured", "rs-a")));
+  reopen();
+  EXPECT_EQ(*store_->find_sandbox("rs-a"), sandbox);
+}
+
+TEST_F(StoreTest, NamesAreUniquePerTeamAndFreeAfterRemoval) {
+  Sandbox first = sample("rs-a");
+  Sandbox second = sample("rs-b");
+  first.name = second.name = "web";
+  ASSERT_TRUE(store_->insert_sandbox(first, event("created", "rs-a")));
+  EXPECT_EQ(store_->insert_sandbox(second, event("created", "rs-b")).error().code,
+            Code::kAlreadyExists);
+  ASSERT_TRUE(store_->remove_sandbox("rs-a", kStarting, event("gone", "rs-a")));
+  EXPECT_TRUE(store_->insert_sandbox(second, event("created", "rs-b")));
+  first.name = "";
+  Sandbox nameless = sample("rs-c");
+  nameless.name = "";
+  EXPECT_TRUE(store_->insert_sandbox(first, event("created", "rs-a")));
+  EXPECT_TRUE(store_->insert_sandbox(nameless, event("created", "rs-c")));
+}
+
+TEST_F(StoreTest, SandboxesAndTheirKeyAreOneTransaction) {
+  const ClaimKey key{.key = "k", .body_sha256 = sha256("b"), .answer = "{}", .created_at = 1000};
+  const NewSandbox one{sample("rs-a"), event("created", "rs-a")};
+  const NewSandbox two{sample("rs-b"), event("created", "rs-b")};
+  ASSERT_TRUE(store_->insert_sandboxes({one, two}, key));
+  reopen();
+  EXPECT_EQ(*store_->find_claim_key(kDefaultTeam, "k", 2000), key);
+  EXPECT_EQ(*store_->find_claim_key("other", "k", 2000), std::nullopt);
+  const NewSandbox three{sample("rs-c"), event("created", "rs-c")};
+  EXPECT_EQ(store_->insert_sandboxes({three}, key).error().code, Code::kAlreadyExists);
+  EXPECT_EQ(store_->list_sandboxes()->size(), 2U) << "a used key leaves nothing of the claim";
+  ClaimKey other = key;
+  other.key = "l";
+  EXPECT_FALSE(store_->insert_sandboxes({three, one}, other));
+  EXPECT_EQ(*store_->find_claim_key(kDefaultTeam, "l", 2000), std::nullopt);
+  EXPECT_EQ(store_->list_sandboxes()->size(), 2U) << "all or nothing";
+}
+
+TEST_F(StoreTest, ClaimKeysAreForgottenAfterADay) {
+  ClaimKey key{.key = "k", .body_sha256 = sha256("b"), .answer = "1", .created_at = 1000};
+  ASSERT_TRUE(store_->insert_sandboxes({}, key));
+  EXPECT_TRUE(*store_->find_claim_key(kDefaultTeam, "k", 999 + kClaimKeyMs));
+  EXPECT_FALSE(*store_->find_claim_key(kDefaultTeam, "k", 1000 + kClaimKeyMs));
+  key.created_at = 1000 + kClaimKeyMs;
+  key.answer = "2";
+  ASSERT_TRUE(store_->insert_sandboxes({}, key));
+  EXPECT_EQ((*store_->find_claim_key(kDefaultTeam, "k", key.created_at))->answer, "2");
+  ASSERT_TRUE(store_->remove_claim_key(kDefaultTeam, "k"));
+  EXPECT_FALSE(*store_->find_claim_key(kDefaultTeam, "k", key.created_at));
 }
 
 TEST_F(StoreTest, ApiKeysKeepHashRolesAndExpiry) {

@@ -1,11 +1,14 @@
 #include "service/native/fields.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/strings.h"
 
 namespace atl::service::native {
 namespace {
+
+constexpr std::size_t kMaxQueryPairs = 64;
 
 const Json& empty_object() {
   static const Json kEmpty = Json::object();
@@ -39,6 +42,57 @@ Result<> require_object(const Json& value, std::string_view what) {
                 concat(what, " must be a JSON object, not ", type_name(value)));
   }
   return {};
+}
+
+// "2026-01-31T12:00:00.5+01:00"; digits only where digits belong.
+std::optional<UnixMillis> parse_rfc3339(std::string_view text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
+  if (text.size() <= kShape.size()) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < kShape.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) {
+      return std::nullopt;
+    }
+  }
+  const auto number = [&](std::size_t at, std::size_t size) {
+    return static_cast<int>(*parse_u64(text.substr(at, size)));
+  };
+  const std::chrono::year_month_day day{std::chrono::year{number(0, 4)},
+                                        std::chrono::month{static_cast<unsigned>(number(5, 2))},
+                                        std::chrono::day{static_cast<unsigned>(number(8, 2))}};
+  if (!day.ok() || number(11, 2) > 23 || number(14, 2) > 59 || number(17, 2) > 60) {
+    return std::nullopt;
+  }
+  std::int64_t ms = std::chrono::sys_days{day}.time_since_epoch().count() * 86'400'000LL +
+                    number(11, 2) * 3'600'000LL + number(14, 2) * 60'000LL + number(17, 2) * 1000LL;
+  text.remove_prefix(kShape.size());
+  if (text.starts_with('.')) {
+    std::size_t digits = 0;
+    for (int weight = 100;
+         digits + 1 < text.size() && text[digits + 1] >= '0' && text[digits + 1] <= '9';
+         weight /= 10, ++digits) {
+      ms += (text[digits + 1] - '0') * weight;
+    }
+    if (digits == 0) {
+      return std::nullopt;
+    }
+    text.remove_prefix(digits + 1);
+  }
+  if (text == "Z" || text == "z") {
+    return ms;
+  }
+  if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') {
+    return std::nullopt;
+  }
+  const auto hours = parse_u64(text.substr(1, 2));
+  const auto minutes = parse_u64(text.substr(4, 2));
+  if (!hours || !minutes || *hours > 23 || *minutes > 59) {
+    return std::nullopt;
+  }
+  const auto offset_ms = static_cast<std::int64_t>(*hours * 60 + *minutes) * 60'000;
+  return text[0] == '+' ? ms - offset_ms : ms + offset_ms;
 }
 
 }  // namespace
@@ -227,6 +281,55 @@ Result<std::optional<std::int64_t>> query_integer(std::string_view query, std::s
                        "\", it must be from ", least, " to ", most));
   }
   return *value;
+}
+
+Result<std::optional<UnixMillis>> query_time(std::string_view query, std::string_view name) {
+  const auto text = http::query_value(query, name);
+  if (!text) {
+    return std::nullopt;
+  }
+  const auto time = parse_rfc3339(*text);
+  if (!time) {
+    return fail(Code::kInvalidArgument,
+                concat("query parameter \"", name, "\" is \"", to_valid_utf8(*text),
+                       "\", it must be a time such as 2026-01-31T12:00:00Z"));
+  }
+  return time;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> query_pairs(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const auto part : split(query, '&')) {
+    if (part.empty()) {
+      continue;
+    }
+    const auto equals = part.find('=');
+    auto name = http::percent_decode(part.substr(0, equals), true);
+    auto value = equals == std::string_view::npos
+                     ? std::optional<std::string>{""}
+                     : http::percent_decode(part.substr(equals + 1), true);
+    if (!name || !value || pairs.size() >= kMaxQueryPairs) {
+      return fail(Code::kInvalidArgument, concat("the query is malformed or has more than ",
+                                                 kMaxQueryPairs, " parameters"));
+    }
+    pairs.emplace_back(*std::move(name), *std::move(value));
+  }
+  return pairs;
+}
+
+Result<> allow_query(std::string_view query, std::initializer_list<std::string_view> allowed) {
+  TRY(const auto pairs, query_pairs(query));
+  for (const auto& [name, value] : pairs) {
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
+      std::string known;
+      for (const auto candidate : allowed) {
+        known += concat(known.empty() ? "" : ", ", candidate);
+      }
+      return fail(Code::kInvalidArgument, concat("unknown query parameter \"", to_valid_utf8(name),
+                                                 "\"; allowed here: ", known));
+    }
+  }
+  return {};
 }
 
 Result<bool> query_boolean(std::string_view query, std::string_view name) {

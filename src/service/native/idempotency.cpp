@@ -18,6 +18,16 @@ bool is_sane(std::string_view key) {
 
 }  // namespace
 
+Result<std::optional<std::string>> idempotency_key(const http::Request& request) {
+  const auto given = request.headers.get("Idempotency-Key");
+  if (!is_sane(given)) {
+    return fail(Code::kInvalidArgument,
+                concat("the Idempotency-Key header must be at most ", Idempotency::kMaxKeyBytes,
+                       " printable characters without spaces"));
+  }
+  return given.empty() ? std::nullopt : std::optional{std::string{given}};
+}
+
 NativeHandler Idempotency::guard(NativeHandler handler) {
   return [this, handler = std::move(handler)](NativeExchange& exchange,
                                               const http::PathParameters& parameters) {
@@ -30,14 +40,9 @@ NativeHandler Idempotency::guard(NativeHandler handler) {
 Task<> Idempotency::run(const NativeHandler& handler, NativeExchange& exchange,
                         const http::PathParameters& parameters) {
   const auto& request = exchange.request();
-  const auto given = request.headers.get("Idempotency-Key");
-  if (!is_sane(given)) {
-    co_return fail(Code::kInvalidArgument,
-                   concat("the Idempotency-Key header must be at most ", kMaxKeyBytes,
-                          " printable characters without spaces"));
-  }
+  CO_TRY(const auto given, idempotency_key(request));
   const std::string key =
-      concat(exchange.principal().team_id, " ", request.method, " ", request.path, " ", given);
+      concat(exchange.principal().team_id, " ", request.method, " ", request.path, " ", *given);
   CO_TRY(auto body, co_await http::read_all(exchange.body(), kMaxJsonBodyBytes));
   const std::string digest = sha256(body);
   exchange.replace_body(std::move(body));

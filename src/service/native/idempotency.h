@@ -3,13 +3,15 @@
 // Remembered per team, method and path, for a day, in this process's memory: at most kMaxKeys
 // answers and kMaxBytes of them, the oldest forgotten first; a restart of the API process forgets
 // all. Only answers that succeeded are remembered. The same key while the first request still runs
-// waits for it; the same key with another body is refused (409).
+// waits for it; the same key with another body is refused (409). Claims have a memory of their own,
+// which survives a restart: control::ClaimOnce.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -17,6 +19,9 @@
 #include "service/native/native_exchange.h"
 
 namespace atl::service::native {
+
+// The Idempotency-Key of a request, nothing when it has none; kInvalidArgument when it is unusable.
+Result<std::optional<std::string>> idempotency_key(const http::Request& request);
 
 using NativeHandler = std::function<Task<>(NativeExchange&, const http::PathParameters&)>;
 

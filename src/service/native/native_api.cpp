@@ -47,11 +47,11 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
       metrics_(metrics),
       idempotency_(clock),
       meta_(sandboxes, clock, metrics),
-      sandboxes_(sandboxes, idempotency_),
+      sandboxes_(sandboxes, clock),
       contexts_(contexts, idempotency_),
       files_(contexts),
       templates_(sandboxes, templates) {
-  RouteTable table{router_};
+  RouteTable table{router_, sandboxes};
   meta_.add_to(table);
   sandboxes_.add_to(table);
   contexts_.add_to(table);
@@ -121,9 +121,12 @@ void NativeApi::record(const NativeExchange& exchange, std::string_view pattern,
     LOG_WARN("request failed", {"request_id", exchange.request_id()}, {"route", pattern},
              {"error", result.error()});
   }
+  constexpr std::size_t kMaxLoggedIdBytes = 64;  // it is the client's text
+  const auto sandbox = std::string_view{exchange.sandbox_id()}.substr(0, kMaxLoggedIdBytes);
   LOG_INFO("request", {"method", method}, {"route", pattern}, {"status", exchange.status()},
            {"bytes", exchange.bytes_sent()}, {"us", microseconds},
-           {"request_id", exchange.request_id()});
+           {"request_id", exchange.request_id()}, {"key", exchange.principal().key_id},
+           {"sandbox", sandbox});
 }
 
 }  // namespace atl::service::native

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "control/identity.h"
+#include "control/sandboxes.h"
 #include "http/server.h"
 
 namespace atl::service::native {
@@ -41,11 +42,22 @@ class NativeExchange final : public http::Exchange {
   // REQUIRES: authenticated, which every handler under /api/v1 is.
   const control::Principal& principal() const { return principal_; }
   void authenticate_as(control::Principal principal) { principal_ = std::move(principal); }
+  // Which sandbox this is about, for the log.
+  const std::string& sandbox_id() const { return sandbox_id_; }
+  void concerns(std::string sandbox_id) { sandbox_id_ = std::move(sandbox_id); }
+  // The sandbox is in use as long as this exchange lives.
+  void keep(std::optional<control::Sandboxes::Use> use) {
+    if (use) {
+      use_.emplace(*std::move(use));
+    }
+  }
 
  private:
   http::Exchange& inner_;
   const std::string request_id_;
   control::Principal principal_;
+  std::string sandbox_id_;
+  std::optional<control::Sandboxes::Use> use_;
   std::unique_ptr<http::Body> body_;
   http::Response* copy_ = nullptr;
   int status_ = 0;

@@ -14,16 +14,20 @@
 
 namespace atl::service::native {
 
-// Adds routes that first check a permission of the caller.
+// Adds routes that first check a permission of the caller. A route below /sandboxes/{id} is a use
+// of that sandbox for as long as it is being answered, unless it only looks at what we know about
+// it.
 class RouteTable {
  public:
-  explicit RouteTable(http::Router& router) : router_(router) {}
+  RouteTable(http::Router& router, control::Sandboxes& sandboxes)
+      : router_(router), sandboxes_(sandboxes) {}
   void add(std::string_view method, std::string_view pattern, control::Permission permission,
            NativeHandler handler);
   void add_public(std::string_view method, std::string_view pattern, NativeHandler handler);
 
  private:
   http::Router& router_;
+  control::Sandboxes& sandboxes_;
 };
 
 // Health, readiness, metrics, metadata: no key needed.
@@ -43,8 +47,8 @@ class MetaRoutes {
 
 class SandboxRoutes {
  public:
-  SandboxRoutes(control::Sandboxes& sandboxes, Idempotency& idempotency)
-      : sandboxes_(sandboxes), idempotency_(idempotency) {}
+  SandboxRoutes(control::Sandboxes& sandboxes, const WallClock& clock)
+      : sandboxes_(sandboxes), clock_(clock) {}
   void add_to(RouteTable& table);
 
  private:
@@ -52,10 +56,13 @@ class SandboxRoutes {
   Task<> list(NativeExchange& exchange);
   Task<> get(NativeExchange& exchange, std::string id);
   Task<> status(NativeExchange& exchange, std::string id);
+  Task<> update(NativeExchange& exchange, std::string id);
+  Task<> refresh(NativeExchange& exchange, std::string id);
+  Task<> metrics(NativeExchange& exchange, std::string id);
   Task<> remove(NativeExchange& exchange, std::string id);
 
   control::Sandboxes& sandboxes_;
-  Idempotency& idempotency_;
+  const WallClock& clock_;
 };
 
 class ContextRoutes {

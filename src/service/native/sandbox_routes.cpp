@@ -1,146 +1,94 @@
-// Sandboxes: claim, list, get, status, delete.
+// Sandboxes: claim, list, get, status, update, refresh, metrics, delete.
+#include "base/random.h"
 #include "base/strings.h"
 #include "control/limits.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
+#include "service/native/metric_series.h"
 #include "service/native/routes.h"
+#include "service/native/sandbox_json.h"
 
 namespace atl::service::native {
 namespace {
 
 using control::Permission;
-using control::Sandbox;
-using control::SandboxStatus;
 
-Json resources_json(const Sandbox& sandbox) {
-  return Json::object({{"memory", format_quantity(sandbox.limits.memory_bytes)},
-                       {"cpu", control::format_cpu_millis(sandbox.limits.cpu_millis)},
-                       {"disk", format_quantity(sandbox.limits.disk_bytes)}});
+// An answer as it is kept for whoever asks again with the same key, and back.
+std::string remember_claim(int status, Json data) {
+  return Json::object({{"status", status}, {"data", std::move(data)}}).dump();
 }
 
-Json string_map_json(const control::StringMap& values) {
-  Json object = Json::object();
-  for (const auto& [key, value] : values) {
-    object.set(key, value);
+Result<http::Response> repeat_claim(const std::string& remembered) {
+  TRY(const auto kept, Json::parse(remembered));
+  const Json* status = kept.find("status");
+  const Json* data = kept.find("data");
+  if (status == nullptr || status->as_integer() == nullptr || data == nullptr) {
+    return fail(Code::kDataLoss, "a remembered answer is damaged");
   }
-  return object;
+  http::Response response = data_response(static_cast<int>(*status->as_integer()), *data);
+  response.headers.set("Idempotent-Replayed", "true");
+  return response;
 }
 
-// The contract's word for what runs now: another one after every start.
-std::string runtime_id(const Sandbox& sandbox) {
-  return sandbox.status == SandboxStatus::kPaused ? std::string{}
-                                                  : concat(sandbox.id, "-", sandbox.generation);
-}
-
-Json sandbox_json(const Sandbox& sandbox) {
-  Json json = Json::object({{"id", sandbox.id},
-                            {"template_id", sandbox.template_name},
-                            {"team_id", sandbox.team_id},
-                            {"user_id", ""},
-                            {"cluster_id", "default"},
-                            {"status", control::status_name(sandbox.status)},
-                            {"paused", sandbox.status == SandboxStatus::kPaused},
-                            {"auto_resume", sandbox.auto_resume},
-                            {"services", Json::array()},
-                            {"resources", resources_json(sandbox)},
-                            {"pod_name", sandbox.id},
-                            {"runtime_id", runtime_id(sandbox)},
-                            {"runtime_generation", sandbox.generation},
-                            {"metadata", string_map_json(sandbox.labels)},
-                            {"expires_at", rfc3339_or_null(sandbox.expires_at)},
-                            {"hard_expires_at", rfc3339_or_null(sandbox.hard_expires_at)},
-                            {"claimed_at", rfc3339(sandbox.claimed_at)},
-                            {"created_at", rfc3339(sandbox.created_at)},
-                            {"updated_at", rfc3339(sandbox.updated_at)}});
-  if (!sandbox.failure.empty()) {
-    json.set("failure", sandbox.failure);
-  }
-  return json;
-}
-
-Result<control::ClaimRequest> parse_claim(const Json& body) {
-  control::ClaimRequest request;
-  TRY(const auto fields, Fields::of(body, "", {"template", "config", "snapshot_id", "mounts"}));
-  TRY_DO(fields.refuse_missing_features({"snapshot_id", "mounts"}));
-  TRY(request.template_name, fields.required_string("template"));
-  TRY(const auto config,
-      fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl", "auto_resume",
-                               "metadata", "network", "webhook", "services"}));
-  TRY_DO(config.refuse_missing_features({"network", "webhook", "services"}));
-  TRY(request.env, config.string_map("env_vars"));
-  TRY(request.labels, config.string_map("metadata"));
-  TRY(const auto ttl, config.integer("ttl", 0, control::kMaxTtlSeconds));
-  TRY(const auto hard_ttl, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
-  TRY(const auto auto_resume, config.boolean("auto_resume"));
-  request.ttl_seconds = ttl.value_or(0);
-  request.hard_ttl_seconds = hard_ttl.value_or(0);
-  request.auto_resume = auto_resume.value_or(true);
-  TRY(const auto resources, config.object("resources", {"memory", "cpu", "disk"}));
-  TRY(request.resources.memory, resources.string("memory"));
-  TRY(request.resources.cpu, resources.string("cpu"));
-  TRY(request.resources.disk, resources.string("disk"));
-  return request;
-}
-
-Result<control::ListRequest> parse_list(std::string_view query,
-                                        const control::Templates& templates) {
-  constexpr std::int64_t kMaxLimit = 200;
-  control::ListRequest request;
-  if (const auto status = http::query_value(query, "status")) {
-    request.status = control::parse_status(*status);
-    if (!request.status) {
-      return fail(Code::kInvalidArgument,
-                  "query parameter \"status\" must be one of starting, running, paused, "
-                  "terminating, failed");
-    }
-  }
-  if (http::query_value(query, "paused")) {
-    TRY(const bool paused, query_boolean(query, "paused"));
-    if (paused) {
-      request.status = SandboxStatus::kPaused;
-    }
-  }
-  if (auto name = http::query_value(query, "template_id")) {
-    const auto found = templates.find(*name);
-    request.template_name = found ? found->name : *name;
-  }
-  TRY(const auto limit, query_integer(query, "limit", 1, kMaxLimit));
-  TRY(const auto offset, query_integer(query, "offset", 0, INT32_MAX));
-  request.limit = static_cast<std::size_t>(limit.value_or(50));
-  request.offset = static_cast<std::size_t>(offset.value_or(0));
-  return request;
+int claim_status(const control::ClaimAnswer& answer) {
+  return answer.created ? 201 : 200;
 }
 
 }  // namespace
 
 void SandboxRoutes::add_to(RouteTable& table) {
   const auto id_of = [](const http::PathParameters& p) { return parameter(p, "id"); };
-  table.add("POST", "/api/v1/sandboxes", Permission::kSandboxCreate,
-            idempotency_.guard(
-                [this](NativeExchange& exchange, const auto&) { return claim(exchange); }));
-  table.add("GET", "/api/v1/sandboxes", Permission::kSandboxRead,
+  constexpr std::string_view kAll = "/api/v1/sandboxes";
+  constexpr std::string_view kOne = "/api/v1/sandboxes/{id}";
+  table.add("POST", kAll, Permission::kSandboxCreate,
+            [this](NativeExchange& exchange, const auto&) { return claim(exchange); });
+  table.add("GET", kAll, Permission::kSandboxRead,
             [this](NativeExchange& exchange, const auto&) { return list(exchange); });
-  table.add("GET", "/api/v1/sandboxes/{id}", Permission::kSandboxRead,
+  table.add("GET", kOne, Permission::kSandboxRead,
             [this, id_of](NativeExchange& e, const auto& p) { return get(e, id_of(p)); });
-  table.add("GET", "/api/v1/sandboxes/{id}/status", Permission::kSandboxRead,
-            [this, id_of](NativeExchange& e, const auto& p) { return status(e, id_of(p)); });
-  table.add("DELETE", "/api/v1/sandboxes/{id}", Permission::kSandboxDelete,
+  for (const auto method : {"PUT", "PATCH"}) {
+    table.add(method, kOne, Permission::kSandboxWrite,
+              [this, id_of](NativeExchange& e, const auto& p) { return update(e, id_of(p)); });
+  }
+  table.add("DELETE", kOne, Permission::kSandboxDelete,
             [this, id_of](NativeExchange& e, const auto& p) { return remove(e, id_of(p)); });
+  table.add("GET", concat(kOne, "/status"), Permission::kSandboxRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return status(e, id_of(p)); });
+  table.add("POST", concat(kOne, "/refresh"), Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return refresh(e, id_of(p)); });
+  table.add("GET", concat(kOne, "/metrics"), Permission::kSandboxRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return metrics(e, id_of(p)); });
+  table.add("GET", concat(kOne, "/metrics/catalog"), Permission::kSandboxRead,
+            [](NativeExchange& e, const auto&) {
+              return e.respond(data_response(200, metrics_catalog_json()));
+            });
 }
 
 Task<> SandboxRoutes::claim(NativeExchange& exchange) {
+  CO_TRY(auto key, idempotency_key(exchange.request()));
+  CO_TRY(auto text, co_await http::read_all(exchange.body(), kMaxJsonBodyBytes));
+  const std::string digest = sha256(text);
+  exchange.replace_body(std::move(text));
   CO_TRY(const auto body, co_await read_json(exchange.body()));
-  CO_TRY(auto request, parse_claim(body));
-  request.team_id = exchange.principal().team_id;
-  CO_TRY(const auto sandbox, co_await sandboxes_.claim(std::move(request)));
+  CO_TRY(auto parsed, parse_claim(body));
+  const bool many = parsed.many;
+  parsed.request.team_id = exchange.principal().team_id;
+  if (key) {
+    parsed.request.once =
+        control::ClaimOnce{.key = *std::move(key),
+                           .body_sha256 = digest,
+                           .remember = [many](const control::ClaimAnswer& answer) {
+                             return remember_claim(claim_status(answer), claim_json(answer, many));
+                           }};
+  }
+  CO_TRY(const auto answer, co_await sandboxes_.claim_all(std::move(parsed.request)));
+  if (answer.remembered) {
+    CO_TRY(auto again, repeat_claim(*answer.remembered));
+    co_return co_await exchange.respond(std::move(again));
+  }
+  exchange.concerns(answer.sandboxes.front().id);
   co_return co_await exchange.respond(
-      data_response(201, Json::object({{"sandbox_id", sandbox.id},
-                                       {"status", control::status_name(sandbox.status)},
-                                       {"pod_name", sandbox.id},
-                                       {"runtime_id", runtime_id(sandbox)},
-                                       {"template", sandbox.template_name},
-                                       {"cluster_id", "default"},
-                                       {"bootstrap_mounts", Json::array()}})));
+      data_response(claim_status(answer), claim_json(answer, many)));
 }
 
 Task<> SandboxRoutes::list(NativeExchange& exchange) {
@@ -149,33 +97,59 @@ Task<> SandboxRoutes::list(NativeExchange& exchange) {
   const auto answer = sandboxes_.list(request);
   Json sandboxes = Json::array();
   for (const auto& sandbox : answer.sandboxes) {
-    sandboxes.push(sandbox_json(sandbox));
+    sandboxes.push(sandbox_json(sandbox, sandboxes_.idle_expires_at(sandbox.id)));
+  }
+  Json next{nullptr};
+  if (answer.has_more) {
+    const auto& last = answer.sandboxes.back();
+    next = control::format_cursor({last.created_at, last.id});
   }
   co_return co_await exchange.respond(
       data_response(200, Json::object({{"sandboxes", std::move(sandboxes)},
                                        {"count", answer.sandboxes.size()},
-                                       {"has_more", answer.has_more}})));
+                                       {"has_more", answer.has_more},
+                                       {"next_cursor", std::move(next)}})));
 }
 
 Task<> SandboxRoutes::get(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto sandbox, sandboxes_.get(exchange.principal().team_id, id));
-  co_return co_await exchange.respond(data_response(200, sandbox_json(sandbox)));
+  co_return co_await exchange.respond(
+      data_response(200, sandbox_json(sandbox, sandboxes_.idle_expires_at(id))));
 }
 
 Task<> SandboxRoutes::status(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto sandbox, sandboxes_.get(exchange.principal().team_id, id));
+  co_return co_await exchange.respond(data_response(200, sandbox_status_json(sandbox)));
+}
+
+Task<> SandboxRoutes::update(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto body, co_await read_json(exchange.body()));
+  CO_TRY(auto change, parse_update(body));
+  CO_TRY(const auto sandbox,
+         co_await sandboxes_.update(exchange.principal().team_id, id, std::move(change)));
+  co_return co_await exchange.respond(
+      data_response(200, sandbox_json(sandbox, sandboxes_.idle_expires_at(id))));
+}
+
+Task<> SandboxRoutes::refresh(NativeExchange& exchange, std::string id) {
+  CO_TRY(auto text, co_await http::read_all(exchange.body(), kMaxJsonBodyBytes));
+  exchange.replace_body(trim(text).empty() ? "{}" : std::move(text));
+  CO_TRY(const auto body, co_await read_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"duration"}));
+  CO_TRY(const auto duration, fields.integer("duration", 0, control::kMaxTtlSeconds));
+  CO_TRY(const auto sandbox,
+         co_await sandboxes_.refresh(exchange.principal().team_id, id, duration.value_or(0)));
   co_return co_await exchange.respond(data_response(
       200, Json::object({{"sandbox_id", sandbox.id},
-                         {"template_id", sandbox.template_name},
-                         {"team_id", sandbox.team_id},
-                         {"user_id", ""},
-                         {"pod_name", sandbox.id},
-                         {"runtime_id", runtime_id(sandbox)},
-                         {"status", control::status_name(sandbox.status)},
-                         {"claimed_at", rfc3339(sandbox.claimed_at)},
                          {"expires_at", rfc3339_or_null(sandbox.expires_at)},
                          {"hard_expires_at", rfc3339_or_null(sandbox.hard_expires_at)},
-                         {"created_at", rfc3339(sandbox.created_at)}})));
+                         {"idle_expires_at", rfc3339_or_null(sandboxes_.idle_expires_at(id))}})));
+}
+
+Task<> SandboxRoutes::metrics(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto request, parse_metrics(exchange.request().query, clock_.now()));
+  CO_TRY(const auto samples, co_await sandboxes_.usage(exchange.principal().team_id, id));
+  co_return co_await exchange.respond(data_response(200, metrics_json(request, samples)));
 }
 
 Task<> SandboxRoutes::remove(NativeExchange& exchange, std::string id) {

@@ -45,7 +45,20 @@ ALTER TABLE templates ADD COLUMN config TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE templates ADD COLUMN created_at INTEGER NOT NULL DEFAULT 0;
 )";
 
-constexpr std::array<const char*, 2> kMigrations{kFirst, kSecond};
+// Names, idle times, and claims that happen once.
+constexpr const char* kThird = R"(
+ALTER TABLE sandboxes ADD COLUMN name TEXT;
+ALTER TABLE sandboxes ADD COLUMN idle_ttl_seconds INTEGER NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX sandbox_names ON sandboxes (team_id, name) WHERE name IS NOT NULL;
+CREATE TABLE claim_keys (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT, team_id TEXT NOT NULL, key TEXT NOT NULL,
+  body_sha256 BLOB NOT NULL, answer TEXT NOT NULL, created_at INTEGER NOT NULL,
+  UNIQUE (team_id, key)
+) STRICT;
+CREATE INDEX claim_keys_by_age ON claim_keys (created_at);
+)";
+
+constexpr std::array<const char*, 3> kMigrations{kFirst, kSecond, kThird};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

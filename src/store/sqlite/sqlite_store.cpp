@@ -6,42 +6,14 @@
 
 #include "base/strings.h"
 #include "store/room.h"
+#include "store/sqlite/claim_keys.h"
 #include "store/sqlite/columns.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
 
 namespace atl::store {
 namespace {
-
-Result<Sandbox> read_sandbox(Statement& row) {
-  Sandbox sandbox;
-  sandbox.id = row.text();
-  sandbox.team_id = row.text();
-  sandbox.template_name = row.text();
-  TRY(sandbox.layers, decode_list(row.text()));
-  const auto status = parse_status(row.text());
-  if (!status) {
-    return fail(Code::kDataLoss, concat("sandbox ", sandbox.id, " has an unknown status"), "store");
-  }
-  sandbox.status = *status;
-  sandbox.generation = row.integer();
-  TRY(sandbox.env, decode_map(row.text()));
-  sandbox.limits.memory_bytes = static_cast<std::uint64_t>(row.integer());
-  sandbox.limits.cpu_millis = static_cast<std::uint32_t>(row.integer());
-  sandbox.limits.process_count = static_cast<std::uint32_t>(row.integer());
-  sandbox.limits.disk_bytes = static_cast<std::uint64_t>(row.integer());
-  sandbox.auto_resume = row.integer() != 0;
-  sandbox.ttl_seconds = row.integer();
-  sandbox.hard_ttl_seconds = row.integer();
-  sandbox.expires_at = row.optional_integer();
-  sandbox.hard_expires_at = row.optional_integer();
-  TRY(sandbox.labels, decode_map(row.text()));
-  sandbox.failure = row.text();
-  sandbox.claimed_at = row.integer();
-  sandbox.created_at = row.integer();
-  sandbox.updated_at = row.integer();
-  return sandbox;
-}
 
 class SqliteStore final : public Store {
  public:
@@ -55,7 +27,13 @@ class SqliteStore final : public Store {
   Result<> put_template(const Template& value) override;
   Result<std::vector<Template>> list_templates() override;
   Result<> remove_template(const std::string& name) override;
-  Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) override;
+  Result<> insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
+                            const std::optional<ClaimKey>& key) override;
+  Result<std::optional<ClaimKey>> find_claim_key(const std::string& team_id, const std::string& key,
+                                                 UnixMillis now) override;
+  Result<> remove_claim_key(const std::string& team_id, const std::string& key) override;
+  Result<> configure_sandbox(const Sandbox& sandbox, const Expected& expected,
+                             const Event& event) override;
   Result<> change_sandbox(const std::string& id, const Expected& expected,
                           const Transition& transition, const Event& event,
                           Durability durability) override;
@@ -201,25 +179,39 @@ Result<std::vector<Template>> SqliteStore::list_templates() {
   }
 }
 
-Result<> SqliteStore::insert_sandbox(const Sandbox& sandbox, const Event& event) {
+Result<> SqliteStore::insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
+                                       const std::optional<ClaimKey>& key) {
   const std::lock_guard lock{mutex_};
-  const std::string layers = encode_list(sandbox.layers);
-  const std::string env = encode_map(sandbox.env);
-  const std::string labels = encode_map(sandbox.labels);
   TRY(auto transaction, Transaction::begin(*database_, false));
-  {
-    TRY(auto row, database_->prepare("INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-                                     " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-    row->bind(sandbox.id).bind(sandbox.team_id).bind(sandbox.template_name).bind(layers);
-    row->bind(status_name(sandbox.status)).bind(sandbox.generation).bind(env);
-    row->bind(static_cast<std::int64_t>(sandbox.limits.memory_bytes));
-    row->bind(std::int64_t{sandbox.limits.cpu_millis});
-    row->bind(std::int64_t{sandbox.limits.process_count});
-    row->bind(static_cast<std::int64_t>(sandbox.limits.disk_bytes));
-    row->bind(std::int64_t{sandbox.auto_resume}).bind(sandbox.ttl_seconds);
-    row->bind(sandbox.hard_ttl_seconds).bind(sandbox.expires_at).bind(sandbox.hard_expires_at);
-    row->bind(labels).bind(sandbox.failure).bind(sandbox.claimed_at).bind(sandbox.created_at);
-    TRY_DO(row->bind(sandbox.updated_at).run());
+  for (const auto& [sandbox, event] : sandboxes) {
+    TRY_DO(insert_row(*database_, sandbox));
+    TRY_DO(append_event(event));
+  }
+  if (key) {
+    TRY_DO(claim_keys::insert(*database_, *key));
+  }
+  return transaction->commit();
+}
+
+Result<std::optional<ClaimKey>> SqliteStore::find_claim_key(const std::string& team_id,
+                                                            const std::string& key,
+                                                            UnixMillis now) {
+  const std::lock_guard lock{mutex_};
+  return claim_keys::find(*database_, team_id, key, now);
+}
+
+Result<> SqliteStore::remove_claim_key(const std::string& team_id, const std::string& key) {
+  const std::lock_guard lock{mutex_};
+  return claim_keys::remove(*database_, team_id, key);
+}
+
+Result<> SqliteStore::configure_sandbox(const Sandbox& sandbox, const Expected& expected,
+                                        const Event& event) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, false));
+  TRY_DO(configure_row(*database_, sandbox, expected));
+  if (database_->changed_rows() == 0) {
+    return explain_unchanged(sandbox.id, expected);
   }
   TRY_DO(append_event(event));
   return transaction->commit();
@@ -286,12 +278,6 @@ Result<> SqliteStore::explain_unchanged(const std::string& id, const Expected& e
              status_name(expected.status), " (generation ", expected.generation, ")"),
       "changed");
 }
-
-constexpr const char* kFindSandbox =
-    "SELECT id, team_id, template, layers, status, generation, env, memory_bytes, cpu_millis,"
-    " process_count, disk_bytes, auto_resume, ttl_seconds, hard_ttl_seconds, expires_at,"
-    " hard_expires_at, labels, failure, claimed_at, created_at, updated_at FROM sandboxes"
-    " WHERE id = ?1 OR ?1 = '' ORDER BY created_at, id";
 
 Result<Sandbox> SqliteStore::find_sandbox(const std::string& id) {
   const std::lock_guard lock{mutex_};

@@ -1,0 +1,105 @@
+// What may be asked of Sandboxes and what is answered, as values.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/resources.h"
+#include "store/room.h"
+
+namespace atl::control {
+
+using Sandbox = store::Sandbox;
+using SandboxStatus = store::SandboxStatus;
+using store::parse_status;
+using store::status_name;
+using store::StringMap;
+
+struct ClaimAnswer;
+
+// A claim that happens at most once per key and team within a day, whatever dies meanwhile: the key
+// is recorded in the same transaction as the sandboxes, with what was answered.
+struct ClaimOnce {
+  std::string key;
+  std::string body_sha256;  // another request with the same key is refused
+  // Turns an answer into the text that is kept for whoever asks again.
+  std::function<std::string(const ClaimAnswer&)> remember;
+};
+
+struct ClaimRequest {
+  std::string team_id = store::kDefaultTeam;
+  std::string template_name;   // or alias
+  std::string name;            // empty: none
+  bool get_or_create = false;  // the sandbox that has the name, when there is one
+  std::size_t count = 1;
+  bool partial = false;  // fewer than `count` are better than none
+  StringMap env;
+  ResourceRequest resources;
+  std::int64_t ttl_seconds = 0;
+  std::int64_t hard_ttl_seconds = 0;
+  std::int64_t idle_ttl_seconds = 0;
+  bool auto_resume = true;
+  StringMap labels;
+  std::optional<ClaimOnce> once;
+};
+
+struct ClaimAnswer {
+  std::vector<Sandbox> sandboxes;         // at least one, unless `remembered`
+  std::vector<Error> failures;            // of a partial claim, one for each that is missing
+  bool created = true;                    // false: it was there before
+  std::optional<std::string> remembered;  // what was answered the first time
+};
+
+// What is not given stays as it is. Maps replace the old ones as a whole; a ttl starts again now.
+struct SandboxUpdate {
+  std::optional<StringMap> env;
+  std::optional<StringMap> labels;
+  ResourceRequest resources;
+  std::optional<std::int64_t> ttl_seconds;
+  std::optional<std::int64_t> hard_ttl_seconds;
+  std::optional<std::int64_t> idle_ttl_seconds;
+  std::optional<bool> auto_resume;
+};
+
+// A place in the order of a listing: after this sandbox. It stays valid when that one is deleted.
+struct ListCursor {
+  UnixMillis created_at = 0;
+  std::string id;
+};
+std::string format_cursor(const ListCursor& cursor);
+std::optional<ListCursor> parse_cursor(std::string_view text);
+
+struct ListRequest {
+  std::string team_id = store::kDefaultTeam;
+  std::optional<SandboxStatus> status;
+  std::optional<bool> paused;
+  std::optional<std::string> template_name;
+  std::optional<std::string> name;
+  std::string name_prefix;
+  std::vector<std::pair<std::string, std::string>> labels;  // all must match
+  std::size_t limit = 50;
+  std::size_t offset = 0;
+  std::optional<ListCursor> after;
+};
+struct ListAnswer {
+  std::vector<Sandbox> sandboxes;  // newest first
+  bool has_more = false;
+};
+
+// What a sandbox used up to one moment.
+struct UsageSample {
+  UnixMillis at = 0;
+  std::int64_t generation = 1;  // counters begin again with each
+  std::uint64_t cpu_nanoseconds = 0;
+  std::uint64_t memory_bytes = 0;       // with file cache
+  std::uint64_t working_set_bytes = 0;  // without the cache that can go at once
+  std::uint64_t memory_peak_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t process_count = 0;
+  store::Limits limits;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,342 @@
+// Claims: one or many sandboxes at once, by name, and at most once per key.
+//
+// The cells of a claim are made side by side; then all rows and the key become real in one
+// transaction. Killed before it, the next start finds cells without rows, which nobody was
+// promised, and destroys them; killed after it, whoever asks again with the key gets the answer.
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "control/entry.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+Task<> wait_until(Event& event) {
+  co_return co_await event.wait();
+}
+
+// "My_Template 2" -> "my-template-2": the readable part of a sandbox id.
+std::string slug(std::string_view name) {
+  constexpr std::size_t kMaxSlugBytes = 24;
+  std::string out;
+  for (const char c : to_lower(name)) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (good) {
+      out += c;
+    } else if (!out.empty() && out.back() != '-') {
+      out += '-';
+    }
+    if (out.size() >= kMaxSlugBytes) {
+      break;
+    }
+  }
+  while (out.ends_with('-')) {
+    out.pop_back();
+  }
+  return out.empty() ? "sandbox" : out;
+}
+
+Result<> validate_shape(const ClaimRequest& request) {
+  if (request.count < 1 || request.count > kMaxClaimCount) {
+    return fail(Code::kInvalidArgument, concat("count must be from 1 to ", kMaxClaimCount));
+  }
+  if (request.name.empty()) {
+    return request.get_or_create
+               ? Result<>{fail(Code::kInvalidArgument, "get_or_create needs a name to look for")}
+               : Result<>{};
+  }
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (request.name.size() > kMaxNameBytes || !std::ranges::all_of(request.name, good)) {
+    return fail(Code::kInvalidArgument, concat("name must be 1 to ", kMaxNameBytes,
+                                               " characters of a-z, A-Z, 0-9, '-', '_' and '.'"));
+  }
+  if (request.count > 1) {
+    return fail(Code::kInvalidArgument, "a name is for one sandbox; leave out name or count");
+  }
+  return {};
+}
+
+// The right to claim with a key, until destroyed.
+class Turn {
+ public:
+  using Table = std::map<std::string, std::shared_ptr<Event>>;
+  Turn(Table& table, std::string key) : table_(table), key_(std::move(key)) {
+    table_.emplace(key_, std::make_shared<Event>());
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    const auto mine = table_.extract(key_);
+    mine.mapped()->set();
+  }
+
+ private:
+  Table& table_;
+  std::string key_;
+};
+
+}  // namespace
+
+Task<Sandbox> Sandboxes::claim(ClaimRequest request) {
+  CO_TRY(auto answer, co_await claim_all(std::move(request)));
+  co_return std::move(answer.sandboxes.front());
+}
+
+Task<ClaimAnswer> Sandboxes::claim_all(ClaimRequest request) {
+  TaskContext& here = co_await current_context();
+  const Instant begin = here.loop->now();
+  auto claimed = co_await shielded(claim_once(std::move(request)));
+  if (!claimed) {
+    failed_claims_.add();
+  } else if (claimed->created && !claimed->remembered) {
+    claims_.add(claimed->sandboxes.size());
+    claim_seconds_.observe_seconds(std::chrono::duration<double>(here.loop->now() - begin).count());
+  }
+  co_return std::move(claimed);
+}
+
+Task<ClaimAnswer> Sandboxes::claim_once(ClaimRequest request) {
+  CO_TRY_DO(validate_shape(request));
+  if (!request.once) {
+    co_return co_await claim_or_find(std::move(request));
+  }
+  const ClaimOnce& once = *request.once;
+  if (once.key.empty() || once.key.size() > kMaxClaimKeyBytes) {
+    co_return fail(Code::kInvalidArgument,
+                   concat("the key of a claim has 1 to ", kMaxClaimKeyBytes, " characters"));
+  }
+  const std::string name = concat(request.team_id, " ", once.key);
+  for (auto other = claiming_.find(name); other != claiming_.end(); other = claiming_.find(name)) {
+    const auto ended = other->second;
+    CO_TRY_DO(co_await ended->wait());
+  }
+  const Turn turn{claiming_, name};
+  const UnixMillis now = clock_.now();
+  CO_TRY(auto known, co_await store_.run([&](store::Store& store) {
+    return store.find_claim_key(request.team_id, once.key, now);
+  }));
+  if (!known) {
+    co_return co_await claim_or_find(std::move(request));
+  }
+  if (known->body_sha256 != once.body_sha256) {
+    co_return fail(Code::kAlreadyExists,
+                   "this Idempotency-Key was used for another request; choose a new one",
+                   "idempotency_conflict");
+  }
+  ClaimAnswer answer;
+  answer.remembered = std::move(known->answer);
+  co_return std::move(answer);
+}
+
+Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
+  // A node that is being restarted is back in a moment: waiting is kinder than an error.
+  if (auto waited = co_await with_deadline(kReadyWait, wait_until(node_ready_)); !waited) {
+    co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
+                   "not_ready");
+  }
+  if (templates_.absent(request.template_name)) {
+    CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.build_builtin(request.template_name)));
+  }
+  while (!request.name.empty() && names_.contains({request.team_id, request.name})) {
+    if (!request.get_or_create) {
+      co_return fail(Code::kAlreadyExists,
+                     concat("there is already a sandbox with the name \"", request.name,
+                            "\"; delete it, choose another name, or ask with get_or_create"),
+                     "name_taken");
+    }
+    CO_TRY(const auto entry, co_await find_named(request.team_id, request.name));
+    if (entry) {
+      ClaimAnswer answer{.created = false};
+      answer.sandboxes.push_back(view(*entry));
+      co_return std::move(answer);
+    }
+  }
+  // No suspension between the look at the name and the entry that takes it.
+  co_return co_await claim_now(std::move(request));
+}
+
+// Null when nobody has the name; waits while its sandbox is being made or removed.
+Task<Sandboxes::EntryPointer> Sandboxes::find_named(std::string team_id, std::string name) {
+  const std::pair key{std::move(team_id), std::move(name)};
+  for (auto found = names_.find(key); found != names_.end(); found = names_.find(key)) {
+    const EntryPointer entry = found->second;
+    if (!entry->busy && !entry->unwanted && !to_be_removed(entry->row.status)) {
+      co_return entry;
+    }
+    if (!entry->busy) {
+      co_return fail(
+          Code::kUnavailable,
+          concat("the sandbox with the name \"", key.second, "\" is being deleted; try again"),
+          "not_ready");
+    }
+    CO_TRY(const auto waited, co_await with_deadline(kNodeTimeout, hold(entry)));
+  }
+  co_return EntryPointer{};
+}
+
+Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
+  TRY(auto source, templates_.find_ready(request.template_name));
+  ResourceRequest resources = request.resources;
+  const ResourceRequest& usual = templates_.defaults(source.name).resources;
+  for (auto member : {&ResourceRequest::memory, &ResourceRequest::cpu, &ResourceRequest::disk}) {
+    if (!(resources.*member)) {
+      resources.*member = usual.*member;
+    }
+  }
+  TRY(const auto limits, decide_limits(options_.resources, resources));
+  TRY_DO(validate_env(request.env, "config.env_vars"));
+  TRY_DO(validate_labels(request.labels));
+  const UnixMillis now = clock_.now();
+  auto entry = std::make_shared<Entry>();
+  Sandbox& row = entry->row;
+  row.ttl_seconds = request.ttl_seconds;
+  row.hard_ttl_seconds = request.hard_ttl_seconds;
+  row.idle_ttl_seconds = request.idle_ttl_seconds;
+  TRY_DO(validate_ttls(row));
+  if (entries_.size() >= options_.max_sandboxes) {
+    return fail(Code::kResourceExhausted,
+                concat("there are already ", entries_.size(), " sandboxes, the most allowed is ",
+                       options_.max_sandboxes, "; delete some first"),
+                "quota_exceeded");
+  }
+  do {
+    row.id = concat("rs-", slug(source.name), "-", random_label(10));
+  } while (entries_.contains(row.id));
+  CHECK(row.id.size() <= kMaxSandboxIdBytes);
+  row.team_id = request.team_id;
+  row.name = request.name;
+  row.template_name = source.name;
+  row.layers = std::move(source.layers);
+  row.env = request.env;
+  row.limits = limits;
+  row.auto_resume = request.auto_resume;
+  row.expires_at = deadline_after(now, row.ttl_seconds);
+  row.hard_expires_at = deadline_after(now, row.hard_ttl_seconds);
+  row.labels = request.labels;
+  row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
+  return entry;
+}
+
+// All of them, or fewer when that is wanted and the quota ends.
+Result<std::vector<Sandboxes::EntryPointer>> Sandboxes::make_entries(const ClaimRequest& request,
+                                                                     ClaimAnswer& answer) {
+  std::vector<EntryPointer> entries;
+  for (std::size_t i = 0; i < request.count; ++i) {
+    auto entry = make_entry(request);
+    if (!entry && request.partial && !entries.empty()) {
+      answer.failures.assign(request.count - i, entry.error());
+      break;
+    }
+    if (!entry) {
+      for (const auto& made : entries) {
+        forget(*made);
+      }
+      return fail(std::move(entry).error());
+    }
+    entries_.emplace((*entry)->row.id, *entry);
+    if (!request.name.empty()) {
+      CHECK(names_.emplace(std::pair{request.team_id, request.name}, *entry).second);
+    }
+    entries.push_back(*std::move(entry));
+  }
+  count_.set(static_cast<std::int64_t>(entries_.size()));
+  return entries;
+}
+
+Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
+  ClaimAnswer answer;
+  CO_TRY(auto entries, make_entries(request, answer));
+  std::vector<Hold> holds;
+  holds.reserve(entries.size());
+  std::vector<Result<>> outcomes(entries.size());
+  Scope starting{co_await current_context()};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    holds.emplace_back(entries[i]);
+    starting.spawn("start", start_cell(entries[i], outcomes[i]));
+  }
+  (void)co_await starting.join();
+  std::vector<EntryPointer> made;
+  std::vector<EntryPointer> missing;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    (outcomes[i] ? made : missing).push_back(entries[i]);
+    if (!outcomes[i]) {
+      answer.failures.push_back(std::move(outcomes[i]).error());
+    }
+  }
+  if (!missing.empty() && (made.empty() || !request.partial)) {
+    (void)co_await undo_claim(std::move(entries), "");
+    co_return fail(answer.failures.front());
+  }
+  (void)co_await undo_claim(std::move(missing), "");
+  if (auto recorded = co_await record_claim(made, request, answer); !recorded) {
+    (void)co_await undo_claim(std::move(made), request.once ? request.once->key : "");
+    co_return fail(std::move(recorded).error());
+  }
+  co_return std::move(answer);
+}
+
+Task<> Sandboxes::start_cell(EntryPointer entry, Result<>& outcome) {
+  node::CreateRequest request{.id = entry->row.id,
+                              .hostname = entry->row.id,
+                              .layers = entry->row.layers,
+                              .limits = node_limits(entry->row.limits)};
+  auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
+  if (cell) {
+    entry->guest_socket = cell->guest_socket;
+  } else {
+    outcome = fail(std::move(cell).error().note("starting the sandbox"));
+  }
+  co_return ok();
+}
+
+Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
+                               ClaimAnswer& answer) {
+  std::vector<store::NewSandbox> rows;
+  for (const auto& entry : made) {
+    entry->row.status = SandboxStatus::kRunning;
+    answer.sandboxes.push_back(entry->row);
+    rows.push_back({entry->row, event_of(entry->row, "running", entry->row.created_at)});
+  }
+  std::optional<store::ClaimKey> key;
+  if (request.once) {
+    key = store::ClaimKey{.team_id = request.team_id,
+                          .key = request.once->key,
+                          .body_sha256 = request.once->body_sha256,
+                          .answer = request.once->remember(answer),
+                          .created_at = clock_.now()};
+  }
+  auto inserted =
+      co_await store_.run([&](store::Store& store) { return store.insert_sandboxes(rows, key); });
+  if (!inserted) {
+    // A commit that reports failure may still have happened: look.
+    auto row = co_await store_.run(
+        [&](store::Store& store) { return store.find_sandbox(made.front()->row.id); });
+    if (!row) {
+      co_return fail(std::move(inserted).error().note("recording the sandbox"));
+    }
+  }
+  for (const auto& entry : made) {
+    schedule(*entry, due_at(*entry));
+    LOG_INFO("sandbox running", {"sandbox", entry->row.id}, {"template", entry->row.template_name});
+  }
+  co_return ok();
+}
+
+// REQUIRES: the entries are held. What cannot be undone now is undone in the background.
+Task<> Sandboxes::undo_claim(std::vector<EntryPointer> entries, std::string key) {
+  Scope undoing{co_await current_context()};
+  for (const auto& entry : entries) {
+    entry->unwanted = true;
+    entry->claim_key = key;
+    entry->guest_socket.clear();
+    undoing.spawn("undo", finish_deletion(entry));
+  }
+  co_return co_await undoing.join();
+}
+
+}  // namespace atl::control
