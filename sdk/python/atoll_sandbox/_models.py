@@ -17,6 +17,44 @@ def _present(values: Dict[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+@dataclass(frozen=True)
+class ErrorDetails:
+    """Fields that need a word:
+
+    - reason: Narrower than the code, such as `command_not_found`.
+    """
+
+    reason: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ErrorDetails:
+        return cls(
+            reason=data.get("reason"),
+        )
+
+
+@dataclass(frozen=True)
+class Error:
+    """Why a request failed.
+
+    - code: What kind of failure, for programs.
+    - message: For people.
+    """
+
+    code: str
+    message: str
+    details: Optional[ErrorDetails] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Error:
+        return cls(
+            code=data["code"],
+            message=data["message"],
+            details=None if data.get("details") is None
+                else ErrorDetails.from_json(data["details"]),
+        )
+
+
 SandboxStatus = Literal["starting", "running", "paused", "terminating", "failed"]
 
 
@@ -55,6 +93,7 @@ class SandboxConfig:
     - metadata: Labels, for whatever the caller likes.
     - ttl: Seconds until it is deleted; 0 is never.
     - hard_ttl: Seconds until it is deleted whatever happens; 0 is never.
+    - idle_ttl: Seconds without use until it is deleted; 0 is never.
     """
 
     env_vars: Optional[Dict[str, str]] = None
@@ -62,6 +101,7 @@ class SandboxConfig:
     metadata: Optional[Dict[str, str]] = None
     ttl: Optional[int] = None
     hard_ttl: Optional[int] = None
+    idle_ttl: Optional[int] = None
     auto_resume: Optional[bool] = None
 
     def to_json(self) -> Dict[str, Any]:
@@ -71,8 +111,53 @@ class SandboxConfig:
             "metadata": self.metadata,
             "ttl": self.ttl,
             "hard_ttl": self.hard_ttl,
+            "idle_ttl": self.idle_ttl,
             "auto_resume": self.auto_resume,
         })
+
+
+@dataclass(frozen=True)
+class SandboxUpdate:
+    config: Optional[SandboxConfig] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "config": None if self.config is None else self.config.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class SandboxRefresh:
+    """Fields that need a word:
+
+    - duration: Seconds of this ttl instead of the configured one.
+    """
+
+    duration: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "duration": self.duration,
+        })
+
+
+@dataclass(frozen=True)
+class SandboxTimes:
+    sandbox_id: str
+    expires_at: Optional[datetime]
+    hard_expires_at: Optional[datetime]
+    idle_expires_at: Optional[datetime]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxTimes:
+        return cls(
+            sandbox_id=data["sandbox_id"],
+            expires_at=None if data["expires_at"] is None else _time(data["expires_at"]),
+            hard_expires_at=None if data["hard_expires_at"] is None
+                else _time(data["hard_expires_at"]),
+            idle_expires_at=None if data["idle_expires_at"] is None
+                else _time(data["idle_expires_at"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -80,14 +165,26 @@ class SandboxCreate:
     """Fields that need a word:
 
     - template: Name or alias of a template.
+    - name: No other sandbox of the team has it.
+    - get_or_create: Answer with the sandbox that has the name
+    - count: So many at once; the answer is a list.
+    - partial: Fewer than `count` are better than none.
     """
 
     template: str
+    name: Optional[str] = None
+    get_or_create: Optional[bool] = None
+    count: Optional[int] = None
+    partial: Optional[bool] = None
     config: Optional[SandboxConfig] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
             "template": self.template,
+            "name": self.name,
+            "get_or_create": self.get_or_create,
+            "count": self.count,
+            "partial": self.partial,
             "config": None if self.config is None else self.config.to_json(),
         })
 
@@ -100,6 +197,7 @@ class SandboxClaim:
     """
 
     sandbox_id: str
+    name: Optional[str]
     status: SandboxStatus
     pod_name: str
     template: str
@@ -111,6 +209,7 @@ class SandboxClaim:
     def from_json(cls, data: Mapping[str, Any]) -> SandboxClaim:
         return cls(
             sandbox_id=data["sandbox_id"],
+            name=data["name"],
             status=data["status"],
             pod_name=data["pod_name"],
             template=data["template"],
@@ -121,15 +220,37 @@ class SandboxClaim:
 
 
 @dataclass(frozen=True)
+class SandboxClaims:
+    """The answer to a claim with `count`.
+
+    - failures: One for each that is missing (`partial`).
+    """
+
+    sandboxes: List[SandboxClaim]
+    count: int
+    failures: List[Error]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxClaims:
+        return cls(
+            sandboxes=[SandboxClaim.from_json(each) for each in data["sandboxes"]],
+            count=data["count"],
+            failures=[Error.from_json(each) for each in data["failures"]],
+        )
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """Fields that need a word:
 
-    - runtime_generation: Rises with every start of the sandbox.
     - runtime_id: Names what runs now; another one after every start.
+    - runtime_generation: Rises with every start of the sandbox.
+    - idle_expires_at: When nobody uses it until then.
     - failure: Why, when the status is `failed`.
     """
 
     id: str
+    name: Optional[str]
     template_id: str
     team_id: str
     user_id: str
@@ -140,20 +261,25 @@ class Sandbox:
     services: List[Dict[str, Any]]
     resources: Resources
     pod_name: str
+    runtime_id: str
     runtime_generation: int
     metadata: Dict[str, str]
+    ttl: int
+    hard_ttl: int
+    idle_ttl: int
     expires_at: Optional[datetime]
     hard_expires_at: Optional[datetime]
+    idle_expires_at: Optional[datetime]
     claimed_at: datetime
     created_at: datetime
     updated_at: datetime
-    runtime_id: Optional[str] = None
     failure: Optional[str] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Sandbox:
         return cls(
             id=data["id"],
+            name=data["name"],
             template_id=data["template_id"],
             team_id=data["team_id"],
             user_id=data["user_id"],
@@ -164,15 +290,20 @@ class Sandbox:
             services=data["services"],
             resources=Resources.from_json(data["resources"]),
             pod_name=data["pod_name"],
+            runtime_id=data["runtime_id"],
             runtime_generation=data["runtime_generation"],
             metadata=data["metadata"],
+            ttl=data["ttl"],
+            hard_ttl=data["hard_ttl"],
+            idle_ttl=data["idle_ttl"],
             expires_at=None if data["expires_at"] is None else _time(data["expires_at"]),
             hard_expires_at=None if data["hard_expires_at"] is None
                 else _time(data["hard_expires_at"]),
+            idle_expires_at=None if data["idle_expires_at"] is None
+                else _time(data["idle_expires_at"]),
             claimed_at=_time(data["claimed_at"]),
             created_at=_time(data["created_at"]),
             updated_at=_time(data["updated_at"]),
-            runtime_id=data.get("runtime_id"),
             failure=data.get("failure"),
         )
 
@@ -182,11 +313,13 @@ class SandboxList:
     """Fields that need a word:
 
     - count: In this page.
+    - next_cursor: For the next page.
     """
 
     sandboxes: List[Sandbox]
     count: int
     has_more: bool
+    next_cursor: Optional[str] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SandboxList:
@@ -194,6 +327,192 @@ class SandboxList:
             sandboxes=[Sandbox.from_json(each) for each in data["sandboxes"]],
             count=data["count"],
             has_more=data["has_more"],
+            next_cursor=data.get("next_cursor"),
+        )
+
+
+MetricStatistic = Literal["auto", "average", "minimum", "maximum", "last", "rate"]
+
+
+MetricName = Literal["sandbox.cpu.utilization", "sandbox.cpu.usage", "sandbox.cpu.time", "sandbox.cpu.limit", "sandbox.memory.usage", "sandbox.memory.working_set", "sandbox.memory.available", "sandbox.memory.limit", "sandbox.memory.utilization", "sandbox.network.io", "sandbox.network.errors", "sandbox.process.count", "sandbox.rootfs.writable.usage", "sandbox.rootfs.writable.inodes"]
+
+
+@dataclass(frozen=True)
+class MetricDescriptor:
+    name: MetricName
+    kind: Literal["gauge", "counter"]
+    unit: Literal["ratio", "cores", "seconds", "bytes", "count"]
+    dimensions: List[str]
+    description: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricDescriptor:
+        return cls(
+            name=data["name"],
+            kind=data["kind"],
+            unit=data["unit"],
+            dimensions=data["dimensions"],
+            description=data["description"],
+        )
+
+
+@dataclass(frozen=True)
+class MetricsCatalog:
+    metrics: List[MetricDescriptor]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricsCatalog:
+        return cls(
+            metrics=[MetricDescriptor.from_json(each) for each in data["metrics"]],
+        )
+
+
+@dataclass(frozen=True)
+class MetricPoint:
+    time: datetime
+    value: float
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricPoint:
+        return cls(
+            time=_time(data["time"]),
+            value=data["value"],
+        )
+
+
+@dataclass(frozen=True)
+class MetricSeriesSegmentsItem:
+    points: List[MetricPoint]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricSeriesSegmentsItem:
+        return cls(
+            points=[MetricPoint.from_json(each) for each in data["points"]],
+        )
+
+
+@dataclass(frozen=True)
+class MetricSeries:
+    """Fields that need a word:
+
+    - segments: A restart of the sandbox, or samples that are missing, begin a new one.
+    """
+
+    metric: MetricName
+    kind: Literal["gauge", "counter"]
+    unit: Literal["ratio", "cores", "seconds", "bytes", "count"]
+    statistic: MetricStatistic
+    segments: List[MetricSeriesSegmentsItem]
+    dimensions: Optional[Dict[str, str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricSeries:
+        return cls(
+            metric=data["metric"],
+            kind=data["kind"],
+            unit=data["unit"],
+            statistic=data["statistic"],
+            segments=[MetricSeriesSegmentsItem.from_json(each) for each in data["segments"]],
+            dimensions=data.get("dimensions"),
+        )
+
+
+@dataclass(frozen=True)
+class MetricGap:
+    metric: MetricName
+    start_time: datetime
+    end_time: datetime
+    reason: Literal["unsupported", "no_data"]
+    dimensions: Optional[Dict[str, str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricGap:
+        return cls(
+            metric=data["metric"],
+            start_time=_time(data["start_time"]),
+            end_time=_time(data["end_time"]),
+            reason=data["reason"],
+            dimensions=data.get("dimensions"),
+        )
+
+
+@dataclass(frozen=True)
+class SandboxMetricsFreshness:
+    status: Literal["fresh", "stale", "missing"]
+    newest_observed_at: Optional[datetime] = None
+    age_seconds: Optional[float] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxMetricsFreshness:
+        return cls(
+            status=data["status"],
+            newest_observed_at=None if data.get("newest_observed_at") is None
+                else _time(data["newest_observed_at"]),
+            age_seconds=data.get("age_seconds"),
+        )
+
+
+@dataclass(frozen=True)
+class MetricsNow:
+    """The newest sample. Null when there is none.
+
+    - memory_working_set_bytes: Without file cache that can go at once.
+    - memory_peak_bytes: 0 when the kernel does not say.
+    """
+
+    time: datetime
+    cpu_seconds: float
+    cpu_cores: float
+    cpu_limit_cores: float
+    memory_bytes: int
+    memory_working_set_bytes: int
+    memory_peak_bytes: int
+    memory_limit_bytes: int
+    disk_bytes: int
+    disk_limit_bytes: int
+    process_count: int
+    process_limit: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MetricsNow:
+        return cls(
+            time=_time(data["time"]),
+            cpu_seconds=data["cpu_seconds"],
+            cpu_cores=data["cpu_cores"],
+            cpu_limit_cores=data["cpu_limit_cores"],
+            memory_bytes=data["memory_bytes"],
+            memory_working_set_bytes=data["memory_working_set_bytes"],
+            memory_peak_bytes=data["memory_peak_bytes"],
+            memory_limit_bytes=data["memory_limit_bytes"],
+            disk_bytes=data["disk_bytes"],
+            disk_limit_bytes=data["disk_limit_bytes"],
+            process_count=data["process_count"],
+            process_limit=data["process_limit"],
+        )
+
+
+@dataclass(frozen=True)
+class SandboxMetrics:
+    start_time: datetime
+    end_time: datetime
+    step_seconds: int
+    series: List[MetricSeries]
+    freshness: SandboxMetricsFreshness
+    gaps: List[MetricGap]
+    partial: bool
+    current: MetricsNow
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxMetrics:
+        return cls(
+            start_time=_time(data["start_time"]),
+            end_time=_time(data["end_time"]),
+            step_seconds=data["step_seconds"],
+            series=[MetricSeries.from_json(each) for each in data["series"]],
+            freshness=SandboxMetricsFreshness.from_json(data["freshness"]),
+            gaps=[MetricGap.from_json(each) for each in data["gaps"]],
+            partial=data["partial"],
+            current=None if data["current"] is None else MetricsNow.from_json(data["current"]),
         )
 
 

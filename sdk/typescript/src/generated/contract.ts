@@ -46,7 +46,11 @@ export interface paths {
          * @description What the server knows of it.
          */
         get: operations["getSandbox"];
-        put?: never;
+        /**
+         * Change a sandbox
+         * @description What is not given stays as it is. Limits apply at once to what runs; less memory or disk than is in use is refused. Maps replace the old ones; a ttl counts from now.
+         */
+        put: operations["updateSandbox"];
         post?: never;
         /**
          * Delete a sandbox
@@ -55,7 +59,11 @@ export interface paths {
         delete: operations["deleteSandbox"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change a sandbox (the same as PUT)
+         * @description What is not given stays as it is. Limits apply at once to what runs; less memory or disk than is in use is refused. Maps replace the old ones; a ttl counts from now.
+         */
+        patch: operations["patchSandbox"];
         trace?: never;
     };
     "/api/v1/sandboxes/{id}/status": {
@@ -76,6 +84,84 @@ export interface paths {
          * @description A shorter answer than the sandbox itself.
          */
         get: operations["getSandboxStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start the times of a sandbox again
+         * @description Both ttl and hard_ttl count from now.
+         */
+        post: operations["refreshSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a sandbox uses
+         * @description Samples of the last hour, one every 15 seconds, as time series; and the numbers of this moment.
+         */
+        get: operations["getSandboxMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/metrics/catalog": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Which metrics there are
+         * @description Names, kinds and units.
+         */
+        get: operations["getSandboxMetricsCatalog"];
         put?: never;
         post?: never;
         delete?: never;
@@ -916,8 +1002,32 @@ export interface components {
              * @description Seconds until it is deleted whatever happens; 0 is never.
              */
             hard_ttl?: number;
+            /**
+             * Format: int64
+             * @description Seconds without use until it is deleted; 0 is never.
+             */
+            idle_ttl?: number;
             /** @default true */
             auto_resume?: boolean;
+        };
+        SandboxUpdate: {
+            config?: components["schemas"]["SandboxConfig"];
+        };
+        SandboxRefresh: {
+            /**
+             * Format: int64
+             * @description Seconds of this ttl instead of the configured one.
+             */
+            duration?: number;
+        };
+        SandboxTimes: {
+            sandbox_id: string;
+            /** Format: date-time */
+            expires_at: string | null;
+            /** Format: date-time */
+            hard_expires_at: string | null;
+            /** Format: date-time */
+            idle_expires_at: string | null;
         };
         SandboxCreate: {
             /**
@@ -926,11 +1036,33 @@ export interface components {
              * @example code-interpreter-v1
              */
             template: string;
+            /** @description No other sandbox of the team has it. */
+            name?: string;
+            /**
+             * @description Answer with the sandbox that has the name
+             * @default false
+             */
+            get_or_create?: boolean;
+            /** @description So many at once; the answer is a list. */
+            count?: number;
+            /**
+             * @description Fewer than `count` are better than none.
+             * @default false
+             */
+            partial?: boolean;
             config?: components["schemas"]["SandboxConfig"];
+        };
+        /** @description The answer to a claim with `count`. */
+        SandboxClaims: {
+            sandboxes: components["schemas"]["SandboxClaim"][];
+            count: number;
+            /** @description One for each that is missing (`partial`). */
+            failures: components["schemas"]["Error"][];
         };
         /** @description A new sandbox, in short. */
         SandboxClaim: {
             sandbox_id: string;
+            name: string | null;
             status: components["schemas"]["SandboxStatus"];
             pod_name: string;
             /** @description Names what runs now; another one after every start. */
@@ -941,6 +1073,7 @@ export interface components {
         };
         Sandbox: {
             id: string;
+            name: string | null;
             template_id: string;
             team_id: string;
             user_id: string;
@@ -952,17 +1085,28 @@ export interface components {
             resources: components["schemas"]["Resources"];
             pod_name: string;
             /** @description Names what runs now; another one after every start. */
-            runtime_id?: string;
+            runtime_id: string;
             /**
              * Format: int64
              * @description Rises with every start of the sandbox.
              */
             runtime_generation: number;
             metadata: components["schemas"]["StringMap"];
+            /** Format: int64 */
+            ttl: number;
+            /** Format: int64 */
+            hard_ttl: number;
+            /** Format: int64 */
+            idle_ttl: number;
             /** Format: date-time */
             expires_at: string | null;
             /** Format: date-time */
             hard_expires_at: string | null;
+            /**
+             * Format: date-time
+             * @description When nobody uses it until then.
+             */
+            idle_expires_at: string | null;
             claimed_at: components["schemas"]["Time"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
@@ -974,6 +1118,92 @@ export interface components {
             /** @description In this page. */
             count: number;
             has_more: boolean;
+            /** @description For the next page. */
+            next_cursor?: string | null;
+        };
+        /** @enum {string} */
+        MetricStatistic: "auto" | "average" | "minimum" | "maximum" | "last" | "rate";
+        /** @enum {string} */
+        MetricName: "sandbox.cpu.utilization" | "sandbox.cpu.usage" | "sandbox.cpu.time" | "sandbox.cpu.limit" | "sandbox.memory.usage" | "sandbox.memory.working_set" | "sandbox.memory.available" | "sandbox.memory.limit" | "sandbox.memory.utilization" | "sandbox.network.io" | "sandbox.network.errors" | "sandbox.process.count" | "sandbox.rootfs.writable.usage" | "sandbox.rootfs.writable.inodes";
+        MetricDescriptor: {
+            name: components["schemas"]["MetricName"];
+            /** @enum {string} */
+            kind: "gauge" | "counter";
+            /** @enum {string} */
+            unit: "ratio" | "cores" | "seconds" | "bytes" | "count";
+            dimensions: string[];
+            description: string;
+        };
+        MetricsCatalog: {
+            metrics: components["schemas"]["MetricDescriptor"][];
+        };
+        MetricPoint: {
+            time: components["schemas"]["Time"];
+            value: number;
+        };
+        MetricSeries: {
+            metric: components["schemas"]["MetricName"];
+            /** @enum {string} */
+            kind: "gauge" | "counter";
+            /** @enum {string} */
+            unit: "ratio" | "cores" | "seconds" | "bytes" | "count";
+            statistic: components["schemas"]["MetricStatistic"];
+            dimensions?: components["schemas"]["StringMap"];
+            /** @description A restart of the sandbox, or samples that are missing, begin a new one. */
+            segments: {
+                points: components["schemas"]["MetricPoint"][];
+            }[];
+        };
+        MetricGap: {
+            metric: components["schemas"]["MetricName"];
+            dimensions?: components["schemas"]["StringMap"];
+            start_time: components["schemas"]["Time"];
+            end_time: components["schemas"]["Time"];
+            /** @enum {string} */
+            reason: "unsupported" | "no_data";
+        };
+        /** @description The newest sample. Null when there is none. */
+        MetricsNow: {
+            time: components["schemas"]["Time"];
+            cpu_seconds: number;
+            cpu_cores: number;
+            cpu_limit_cores: number;
+            /** Format: int64 */
+            memory_bytes: number;
+            /**
+             * Format: int64
+             * @description Without file cache that can go at once.
+             */
+            memory_working_set_bytes: number;
+            /**
+             * Format: int64
+             * @description 0 when the kernel does not say.
+             */
+            memory_peak_bytes: number;
+            /** Format: int64 */
+            memory_limit_bytes: number;
+            /** Format: int64 */
+            disk_bytes: number;
+            /** Format: int64 */
+            disk_limit_bytes: number;
+            process_count: number;
+            process_limit: number;
+        } | null;
+        SandboxMetrics: {
+            start_time: components["schemas"]["Time"];
+            end_time: components["schemas"]["Time"];
+            /** Format: int64 */
+            step_seconds: number;
+            series: components["schemas"]["MetricSeries"][];
+            freshness: {
+                newest_observed_at?: components["schemas"]["Time"];
+                age_seconds?: number;
+                /** @enum {string} */
+                status: "fresh" | "stale" | "missing";
+            };
+            gaps: components["schemas"]["MetricGap"][];
+            partial: boolean;
+            current: components["schemas"]["MetricsNow"];
         };
         SandboxState: {
             sandbox_id: string;
@@ -1817,11 +2047,24 @@ export interface operations {
             query?: {
                 /** @description Only those in this state. */
                 status?: components["schemas"]["SandboxStatus"];
-                /** @description With `true`, only paused ones. */
+                /** @description With `true`, only paused ones; with `false`, all others. */
                 paused?: boolean;
                 /** @description Only those of this template (its name or an alias). */
                 template_id?: string;
+                /** @description The same as `status`. */
+                state?: components["schemas"]["SandboxStatus"];
+                /** @description The same as `template_id`. */
+                template?: string;
+                /** @description Only the one with this name. */
+                name?: string;
+                /** @description Only those whose name begins so. */
+                name_prefix?: string;
+                /** @description `key=value` of the metadata; repeated, all must match. The same as `metadata.<key>=value`. */
+                label?: string[];
+                /** @description The `next_cursor` of an earlier page. Pages neither repeat nor skip sandboxes while others come and go. */
+                cursor?: string;
                 limit?: number;
+                /** @description Not together with `cursor`. */
                 offset?: number;
             };
             header?: never;
@@ -1870,7 +2113,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The sandbox is running. */
+            /** @description The sandbox that has the name (`get_or_create`). */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxClaim"];
+                    };
+                };
+            };
+            /** @description The sandbox is running; with `count`, all of them. */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -1882,6 +2139,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sandbox_id": "sb-3f9c2a7b81d04e56",
+                     *         "name": null,
                      *         "status": "running",
                      *         "pod_name": "sb-3f9c2a7b81d04e56",
                      *         "template": "default",
@@ -1893,7 +2151,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        data: components["schemas"]["SandboxClaim"];
+                        data: components["schemas"]["SandboxClaim"] | components["schemas"]["SandboxClaims"];
                     };
                 };
             };
@@ -1947,6 +2205,60 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    updateSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "config": {
+                 *         "resources": {
+                 *           "memory": "4Gi"
+                 *         },
+                 *         "ttl": 7200
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["SandboxUpdate"];
+            };
+        };
+        responses: {
+            /** @description The sandbox as it is now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Sandbox"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
     deleteSandbox: {
         parameters: {
             query?: never;
@@ -1986,6 +2298,60 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
+    patchSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "config": {
+                 *         "resources": {
+                 *           "memory": "4Gi"
+                 *         },
+                 *         "ttl": 7200
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["SandboxUpdate"];
+            };
+        };
+        responses: {
+            /** @description The sandbox as it is now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Sandbox"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
     getSandboxStatus: {
         parameters: {
             query?: never;
@@ -2019,6 +2385,140 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    refreshSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "duration": 600
+                 *     }
+                 */
+                "application/json": components["schemas"]["SandboxRefresh"];
+            };
+        };
+        responses: {
+            /** @description The new times. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxTimes"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    getSandboxMetrics: {
+        parameters: {
+            query?: {
+                /** @description An hour before the end when it is left out. */
+                start_time?: components["schemas"]["Time"];
+                /** @description Now when it is left out. */
+                end_time?: components["schemas"]["Time"];
+                /** @description Names separated by commas; all when it is left out. */
+                metrics?: string;
+                step_seconds?: number;
+                /** @description What stands for the samples of one step. */
+                statistic?: components["schemas"]["MetricStatistic"];
+                max_points?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Series, and the numbers of this moment. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxMetrics"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    getSandboxMetricsCatalog: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["MetricsCatalog"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
