@@ -59,6 +59,7 @@ class FakeNode final : public node::Node {
     CO_TRY_DO(judge_before("hello"));
     node::HelloAnswer answer;
     answer.runtime = "fake";
+    answer.disk_quota = true;
     answer.templates = templates;
     answer.pool_total_bytes = 100ULL << 30;
     co_return std::move(answer);

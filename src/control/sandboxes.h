@@ -164,7 +164,8 @@ class Sandboxes {
   std::set<std::string> adopted_cells_;
   std::function<void(const node::Event&)> template_event_;
   bool ready_ = false;
-  Event node_ready_;  // set while ready_
+  bool sampling_ = false;  // the node keeps an account of disks: asking costs little
+  Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::map<std::pair<std::string, std::string>, EntryPointer> names_;  // by team and name
   std::map<std::string, std::shared_ptr<Event>> claiming_;  // keys; the event: the claim has ended

@@ -32,13 +32,14 @@ Task<UsageSample> Sandboxes::sample(EntryPointer entry) {
                         .limits = entry->row.limits};
 }
 
-// One after another: sampling must never crowd out those who wait for an answer.
+// One after another: sampling must never crowd out those who wait for an answer. Where the node
+// would have to walk a disk to measure it, only those who ask pay for that.
 Task<> Sandboxes::sample_all() {
   for (;;) {
     CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{kSampleIntervalMs}));
     std::vector<EntryPointer> running;
     for (const auto& [id, entry] : entries_) {
-      if (!entry->busy && !entry->guest_socket.empty()) {
+      if (sampling_ && !entry->busy && !entry->guest_socket.empty()) {
         running.push_back(entry);
       }
     }

@@ -330,8 +330,11 @@ Result<Usage> Cells::usage(const std::string& id) {
     usage.cpu_nanoseconds = of_runtime.cpu_nanoseconds;
     usage.process_count = of_runtime.process_count;
   }
-  TRY(const layers::UpperUsage of_upper, parts_.pool.upper_usage(id));
-  usage.disk_bytes = of_upper.used_bytes;
+  const auto of_upper = parts_.pool.upper_usage(id);
+  if (!of_upper && of_upper.error().code != Code::kUnimplemented) {
+    return fail(of_upper.error());
+  }
+  usage.disk_bytes = of_upper ? of_upper->used_bytes : 0;  // not every pool keeps an account
   return usage;
 }
 

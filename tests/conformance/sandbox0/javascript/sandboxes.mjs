@@ -1,4 +1,4 @@
-// Sandboxes: claim, get, list, status, delete.
+// Sandboxes: claim, get, list, status, update, refresh, delete.
 import assert from "node:assert/strict";
 import { SandboxWaitTimeoutError } from "sandbox0";
 import { check, client, finish, isAbout, withSandbox } from "./support.mjs";
@@ -37,6 +37,19 @@ await withSandbox(async (sandbox) => {
     assert.equal(status.sandboxId, sandbox.id);
     assert.equal(status.templateId, "default");
     assert.equal(status.status, "running");
+  });
+  await check("update", async () => {
+    const config = { ttl: 1200, autoResume: false, resources: { memory: "640Mi" } };
+    const updated = await sandboxes.update(sandbox.id, { config });
+    assert.equal(updated.resources.memory, "640Mi");
+    assert.equal(updated.autoResume, false);
+    assert.ok(isAbout(updated.expiresAt, 1200) && isAbout(updated.hardExpiresAt, 1800));
+  });
+  await check("refresh", async () => {
+    assert.ok(isAbout((await sandboxes.refresh(sandbox.id)).expiresAt, 1200));
+    const answer = await sandboxes.refresh(sandbox.id, { duration: 600 });
+    assert.equal(answer.sandboxId, sandbox.id);
+    assert.ok(isAbout(answer.expiresAt, 600));
   });
   await check("waiting for a state", async () => {
     const found = await sandboxes.waitForLifecycle(sandbox.id, (each) => each.status === "running");

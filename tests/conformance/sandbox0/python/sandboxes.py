@@ -1,6 +1,8 @@
-"""Sandboxes: claim, get, list, status, delete."""
+"""Sandboxes: claim, get, list, status, update, refresh, delete."""
 from sandbox0 import SandboxWaitTimeoutError
 from sandbox0.apispec.models.sandbox_lifecycle_status import SandboxLifecycleStatus as Status
+from sandbox0.apispec.models.sandbox_refresh_request import SandboxRefreshRequest
+from sandbox0.apispec.models.sandbox_update_request import SandboxUpdateRequest
 
 from support import check, client, finish, is_about, refused, sandbox_of
 
@@ -34,6 +36,19 @@ with sandbox_of(ttl=900, hard_ttl=1800, resources={"memory": "512Mi"},
         status = sandboxes.status(sandbox.id)
         assert (status.sandbox_id, status.template_id) == (sandbox.id, "default")
         assert status.status == Status.RUNNING and is_about(status.expires_at, 900)
+
+    @check("update")
+    def _():
+        config = {"ttl": 1200, "auto_resume": False, "resources": {"memory": "640Mi"}}
+        updated = sandboxes.update(sandbox.id, SandboxUpdateRequest.from_dict({"config": config}))
+        assert updated.resources.memory == "640Mi" and updated.auto_resume is False
+        assert is_about(updated.expires_at, 1200) and is_about(updated.hard_expires_at, 1800)
+
+    @check("refresh")
+    def _():
+        assert is_about(sandboxes.refresh(sandbox.id).expires_at, 1200)
+        answer = sandboxes.refresh(sandbox.id, SandboxRefreshRequest(duration=600))
+        assert answer.sandbox_id == sandbox.id and is_about(answer.expires_at, 600)
 
     @check("waiting for a state")
     def _():
