@@ -500,7 +500,7 @@ class SandboxMetrics:
     freshness: SandboxMetricsFreshness
     gaps: List[MetricGap]
     partial: bool
-    current: MetricsNow
+    current: Optional[MetricsNow]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SandboxMetrics:
@@ -583,6 +583,90 @@ class CommandSpec:
 
 
 @dataclass(frozen=True)
+class ReplConfigCandidatesItem:
+    name: str
+    args: Optional[List[str]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "args": self.args,
+        })
+
+
+@dataclass(frozen=True)
+class ReplConfigEnvItem:
+    name: str
+    value: Optional[str] = None
+    value_from: Optional[Literal["", "term", "prompt"]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "value": self.value,
+            "value_from": self.value_from,
+        })
+
+
+@dataclass(frozen=True)
+class ReplConfigPrompt:
+    custom_prompt: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "custom_prompt": self.custom_prompt,
+        })
+
+
+@dataclass(frozen=True)
+class ReplConfigReady:
+    mode: Optional[Literal["", "prompt_token", "startup_delay"]] = None
+    token: Optional[str] = None
+    startup_delay_ms: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "mode": self.mode,
+            "token": self.token,
+            "startup_delay_ms": self.startup_delay_ms,
+        })
+
+
+@dataclass(frozen=True)
+class ReplConfig:
+    """A REPL of your own, instead of an alias. It runs on a terminal without echo (`TERM` is
+    `dumb` unless `default_term` says otherwise). It is ready when its output ends with
+    `ready.token` and stays so for 50 ms (mode `prompt_token`; the token is
+    `prompt.custom_prompt` without one), or when nothing has come for `startup_delay_ms` (mode
+    `startup_delay`). When a variable takes its value from `prompt` and no prompt is given, a
+    random one is made and the wait for silence is not needed.
+    - name: Becomes the alias of the context.
+    - candidates: The first program that the image has is started.
+    """
+
+    name: str
+    candidates: List[ReplConfigCandidatesItem]
+    display_name: Optional[str] = None
+    description: Optional[str] = None
+    env: Optional[List[ReplConfigEnvItem]] = None
+    default_term: Optional[str] = None
+    prompt: Optional[ReplConfigPrompt] = None
+    ready: Optional[ReplConfigReady] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "candidates": [each.to_json() for each in self.candidates],
+            "display_name": self.display_name,
+            "description": self.description,
+            "env": None if self.env is None else [each.to_json() for each in self.env],
+            "default_term": self.default_term,
+            "prompt": None if self.prompt is None else self.prompt.to_json(),
+            "ready": None if self.ready is None else self.ready.to_json(),
+        })
+
+
+@dataclass(frozen=True)
 class ReplSpec:
     """Fields that need a word:
 
@@ -592,11 +676,13 @@ class ReplSpec:
 
     alias: Optional[str] = None
     input: Optional[str] = None
+    repl_config: Optional[ReplConfig] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
             "alias": self.alias,
             "input": self.input,
+            "repl_config": None if self.repl_config is None else self.repl_config.to_json(),
         })
 
 
@@ -654,7 +740,7 @@ ContextState = Literal["running", "stopped", "crashed", "killed"]
 Outcome = Literal["completed", "timed_out", "killed", "lost", "never_started"]
 
 
-ExecutionStatus = Literal["ok", "error", "interrupted"]
+ExecutionStatus = Literal["ok", "error", "interrupted", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -805,6 +891,8 @@ class ExecResult:
     - truncated: There was more output than is kept.
     - exit_code: Of a shell's last command, or of the interpreter when it ended.
     - signal: That ended the interpreter, when `outcome` is `killed`.
+    - restarted: The interpreter had ended and was started again for this code; its state is
+      new.
     """
 
     stdout: str
@@ -822,6 +910,7 @@ class ExecResult:
     error: Optional[ExecutionError] = None
     exit_code: Optional[int] = None
     signal: Optional[int] = None
+    restarted: Optional[bool] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ExecResult:
@@ -841,6 +930,7 @@ class ExecResult:
             error=None if data.get("error") is None else ExecutionError.from_json(data["error"]),
             exit_code=data.get("exit_code"),
             signal=data.get("signal"),
+            restarted=data.get("restarted"),
         )
 
 

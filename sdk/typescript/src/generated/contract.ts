@@ -266,7 +266,12 @@ export interface paths {
          * Run code in an interpreter
          * @description Waits for its end. Executions of one context run one after the other. The answer tells how it
          *     ended (`outcome`), what it printed, the values it showed as MIME bundles (`results`) and the
-         *     exception (`error`). When the caller goes away the code runs on.
+         *     exception (`error`). When the caller goes away the code runs on. An interpreter that has
+         *     ended, but not by its time limits, is started again first and the answer says `restarted`.
+         *
+         *     A REPL on a terminal (ruby, lua, r, sqlite, zsh, php, perl, redis-cli, swift, kotlin and
+         *     your own) gets the code line by line and gives one output, without echo and prompts. Code
+         *     that reads its input gets it from `…/input`.
          *
          *     With `Accept: application/x-ndjson` output comes as it is printed, a line each; the last line
          *     is the rest of the answer.
@@ -362,7 +367,8 @@ export interface paths {
         put?: never;
         /**
          * Send a signal
-         * @description To the process of the context. `INT` interrupts an interpreter and keeps its state.
+         * @description To the process group of the context, and on a terminal to its foreground job (`INT`, `QUIT`
+         *     and `TSTP` to that job alone). `INT` interrupts an interpreter and keeps its state.
          */
         post: operations["signalContext"];
         delete?: never;
@@ -425,7 +431,8 @@ export interface paths {
         put?: never;
         /**
          * Resize a terminal
-         * @description The process is told by SIGWINCH.
+         * @description The process is told by SIGWINCH. An interpreter with a driver has no terminal; its next code
+         *     sees the size in `LINES` and `COLUMNS`.
          */
         post: operations["resizeContext"];
         delete?: never;
@@ -1240,10 +1247,50 @@ export interface components {
              * @example javascript
              * @example typescript
              * @example bash
+             * @example ruby
+             * @example lua
+             * @example sqlite
              */
             alias?: string;
             /** @description Code to run at once. */
             input?: string;
+            repl_config?: components["schemas"]["ReplConfig"];
+        };
+        /**
+         * @description A REPL of your own, instead of an alias. It runs on a terminal without echo (`TERM` is
+         *     `dumb` unless `default_term` says otherwise). It is ready when its output ends with
+         *     `ready.token` and stays so for 50 ms (mode `prompt_token`; the token is `prompt.custom_prompt`
+         *     without one), or when nothing has come for `startup_delay_ms` (mode `startup_delay`). When a
+         *     variable takes its value from `prompt` and no prompt is given, a random one is made and the
+         *     wait for silence is not needed.
+         */
+        ReplConfig: {
+            /** @description Becomes the alias of the context. */
+            name: string;
+            display_name?: string;
+            description?: string;
+            /** @description The first program that the image has is started. */
+            candidates: {
+                name: string;
+                args?: string[];
+            }[];
+            env?: {
+                name: string;
+                value?: string;
+                /** @enum {string} */
+                value_from?: "" | "term" | "prompt";
+            }[];
+            default_term?: string;
+            prompt?: {
+                custom_prompt?: string;
+            };
+            ready?: {
+                /** @enum {string} */
+                mode?: "" | "prompt_token" | "startup_delay";
+                token?: string;
+                /** @default 200 */
+                startup_delay_ms?: number;
+            };
         };
         ContextCreate: {
             type?: components["schemas"]["ContextType"];
@@ -1349,8 +1396,11 @@ export interface components {
          * @enum {string}
          */
         Outcome: "completed" | "timed_out" | "killed" | "lost" | "never_started";
-        /** @enum {string} */
-        ExecutionStatus: "ok" | "error" | "interrupted";
+        /**
+         * @description `incomplete`: a REPL on a terminal waits for the rest of what it was given.
+         * @enum {string}
+         */
+        ExecutionStatus: "ok" | "error" | "interrupted" | "incomplete";
         /** @description The exception that ended the code. */
         ExecutionError: {
             /** @example ZeroDivisionError */
@@ -1398,6 +1448,8 @@ export interface components {
             exit_code?: number;
             /** @description That ended the interpreter, when `outcome` is `killed`. */
             signal?: number;
+            /** @description The interpreter had ended and was started again for this code; its state is new. */
+            restarted?: boolean;
             /** @description The interpreter is still there. */
             running: boolean;
             state: components["schemas"]["ContextState"];
