@@ -152,10 +152,10 @@ class SandboxTimes:
     def from_json(cls, data: Mapping[str, Any]) -> SandboxTimes:
         return cls(
             sandbox_id=data["sandbox_id"],
-            expires_at=None if data["expires_at"] is None else _time(data["expires_at"]),
-            hard_expires_at=None if data["hard_expires_at"] is None
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+            hard_expires_at=None if data.get("hard_expires_at") is None
                 else _time(data["hard_expires_at"]),
-            idle_expires_at=None if data["idle_expires_at"] is None
+            idle_expires_at=None if data.get("idle_expires_at") is None
                 else _time(data["idle_expires_at"]),
         )
 
@@ -209,7 +209,7 @@ class SandboxClaim:
     def from_json(cls, data: Mapping[str, Any]) -> SandboxClaim:
         return cls(
             sandbox_id=data["sandbox_id"],
-            name=data["name"],
+            name=data.get("name"),
             status=data["status"],
             pod_name=data["pod_name"],
             template=data["template"],
@@ -279,7 +279,7 @@ class Sandbox:
     def from_json(cls, data: Mapping[str, Any]) -> Sandbox:
         return cls(
             id=data["id"],
-            name=data["name"],
+            name=data.get("name"),
             template_id=data["template_id"],
             team_id=data["team_id"],
             user_id=data["user_id"],
@@ -296,10 +296,10 @@ class Sandbox:
             ttl=data["ttl"],
             hard_ttl=data["hard_ttl"],
             idle_ttl=data["idle_ttl"],
-            expires_at=None if data["expires_at"] is None else _time(data["expires_at"]),
-            hard_expires_at=None if data["hard_expires_at"] is None
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+            hard_expires_at=None if data.get("hard_expires_at") is None
                 else _time(data["hard_expires_at"]),
-            idle_expires_at=None if data["idle_expires_at"] is None
+            idle_expires_at=None if data.get("idle_expires_at") is None
                 else _time(data["idle_expires_at"]),
             claimed_at=_time(data["claimed_at"]),
             created_at=_time(data["created_at"]),
@@ -512,7 +512,7 @@ class SandboxMetrics:
             freshness=SandboxMetricsFreshness.from_json(data["freshness"]),
             gaps=[MetricGap.from_json(each) for each in data["gaps"]],
             partial=data["partial"],
-            current=None if data["current"] is None else MetricsNow.from_json(data["current"]),
+            current=None if data.get("current") is None else MetricsNow.from_json(data["current"]),
         )
 
 
@@ -545,8 +545,8 @@ class SandboxState:
             pod_name=data["pod_name"],
             status=data["status"],
             claimed_at=_time(data["claimed_at"]),
-            expires_at=None if data["expires_at"] is None else _time(data["expires_at"]),
-            hard_expires_at=None if data["hard_expires_at"] is None
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+            hard_expires_at=None if data.get("hard_expires_at") is None
                 else _time(data["hard_expires_at"]),
             created_at=_time(data["created_at"]),
             runtime_id=data.get("runtime_id"),
