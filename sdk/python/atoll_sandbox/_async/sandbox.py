@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import AsyncIterator, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Type, Union
 
 from .._errors import AtollError, NotFoundError
 from .._models import Resources, Sandbox as SandboxInfo, SandboxClaim, SandboxConfig, \
@@ -130,11 +130,11 @@ class AsyncSandbox:
 
     def create_context(self, language: str = "python", *, cwd: Optional[str] = None,
                        env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-                       ttl: Optional[Seconds] = None,
-                       idle_timeout: Optional[Seconds] = None) -> Pending[AsyncContext]:
+                       ttl: Optional[Seconds] = None, idle_timeout: Optional[Seconds] = None,
+                       repl_config: Optional[Mapping[str, Any]] = None) -> Pending[AsyncContext]:
         """Starts an interpreter of its own; the same as `contexts.create`."""
         return self.contexts.create(language, cwd=cwd, env=env, user=user, ttl=ttl,
-                                    idle_timeout=idle_timeout)
+                                    idle_timeout=idle_timeout, repl_config=repl_config)
 
     async def info(self) -> SandboxInfo:
         """What the server knows of it."""

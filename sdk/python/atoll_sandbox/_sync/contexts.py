@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Dict, List, Mapping, Optional, Type
+from typing import Any, Dict, List, Mapping, Optional, Type
 
 from .._errors import AtollError, NotFoundError, ProcessEndedError, ProtocolError
 from .._models import (
@@ -129,10 +129,12 @@ class Contexts:
 
     def create(self, language: str = "python", *, cwd: Optional[str] = None,
                env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-               ttl: Optional[Seconds] = None,
-               idle_timeout: Optional[Seconds] = None) -> Context:
-        """Starts an interpreter: python, javascript, typescript, bash..."""
-        return pending(self._create(language, cwd, env, user, ttl, idle_timeout))
+               ttl: Optional[Seconds] = None, idle_timeout: Optional[Seconds] = None,
+               repl_config: Optional[Mapping[str, Any]] = None) -> Context:
+        """Starts an interpreter: python, javascript, typescript, bash, and on a terminal ruby, lua,
+        sqlite and others that the image has. `repl_config` describes one of your own, as `ReplConfig`
+        of the API's contract does."""
+        return pending(self._create(language, cwd, env, user, ttl, idle_timeout, repl_config))
 
     def connect(self, id: str) -> Context:
         """An interpreter that is already there."""
@@ -150,14 +152,15 @@ class Contexts:
 
     def _create(self, language: str, cwd: Optional[str] = None,
                 env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-                ttl: Optional[Seconds] = None,
-                idle_timeout: Optional[Seconds] = None) -> Context:
+                ttl: Optional[Seconds] = None, idle_timeout: Optional[Seconds] = None,
+                repl_config: Optional[Mapping[str, Any]] = None) -> Context:
         body = ContextCreate(
             type="repl", repl=ReplSpec(alias=language), cwd=cwd, user=user,
             env_vars=None if env is None else dict(env), ttl_sec=whole_seconds(ttl, "ttl"),
-            idle_timeout_sec=whole_seconds(idle_timeout, "idle_timeout"))
-        answer = self._client.call(
-            Request("POST", self._path, json=body.to_json()).idempotent())
+            idle_timeout_sec=whole_seconds(idle_timeout, "idle_timeout")).to_json()
+        if repl_config is not None:
+            body["repl"] = {"repl_config": dict(repl_config)}
+        answer = self._client.call(Request("POST", self._path, json=body).idempotent())
         return Context(self._client, self._sandbox_id, parse(ContextInfo.from_json, answer))
 
     def run_default(self, code: str, language: str, timeout: Optional[Seconds],
@@ -172,12 +175,10 @@ class Contexts:
             self._forget(context)
             if fresh:
                 raise
-            # Ended since the last time, by itself or with the sandbox's restart: nothing has run.
+            # Gone with a restart of the sandbox: nothing has run.
             context, _ = self._default(language)
             execution = context.run(code, timeout=timeout, on_stdout=on_stdout,
                                           on_stderr=on_stderr)
-        if not execution.running:
-            self._forget(context)
         return execution.check() if check else execution
 
     def _default(self, language: str) -> "tuple[Context, bool]":

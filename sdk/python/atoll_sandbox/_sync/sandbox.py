@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Iterator, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, Iterator, Dict, List, Mapping, Optional, Type, Union
 
 from .._errors import AtollError, NotFoundError
 from .._models import Resources, Sandbox as SandboxInfo, SandboxClaim, SandboxConfig, \
@@ -131,11 +131,11 @@ class Sandbox:
 
     def create_context(self, language: str = "python", *, cwd: Optional[str] = None,
                        env: Optional[Mapping[str, str]] = None, user: Optional[str] = None,
-                       ttl: Optional[Seconds] = None,
-                       idle_timeout: Optional[Seconds] = None) -> Context:
+                       ttl: Optional[Seconds] = None, idle_timeout: Optional[Seconds] = None,
+                       repl_config: Optional[Mapping[str, Any]] = None) -> Context:
         """Starts an interpreter of its own; the same as `contexts.create`."""
         return self.contexts.create(language, cwd=cwd, env=env, user=user, ttl=ttl,
-                                    idle_timeout=idle_timeout)
+                                    idle_timeout=idle_timeout, repl_config=repl_config)
 
     def info(self) -> SandboxInfo:
         """What the server knows of it."""
