@@ -38,6 +38,7 @@ from ._errors import (
 from ._models import Context as ContextInfo
 from ._models import ExecutionError, FileEvent, FileInfo
 from ._models import Sandbox as SandboxInfo
+from ._models import SandboxMetrics, SandboxTimes
 from ._models import Template as TemplateInfo
 from ._models import TemplateLogRecord
 from ._results import CommandResult, Execution, OutputEvent, Result
@@ -55,6 +56,7 @@ __all__ = [
     "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError", "FileInfo",
     "FileNotFoundError", "InvalidRequestError", "NotFoundError", "OutputEvent",
     "PermissionDeniedError", "Process", "ProcessEndedError", "ProtocolError", "RateLimitError",
-    "Result", "Sandbox", "SandboxInfo", "ServerError", "TemplateInfo", "TemplateLogRecord",
-    "TemplateNotReadyError", "TimeoutError", "UnavailableError", "Watch", "__version__",
+    "Result", "Sandbox", "SandboxInfo", "SandboxMetrics", "SandboxTimes", "ServerError",
+    "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError", "TimeoutError",
+    "UnavailableError", "Watch", "__version__",
 ]

@@ -1046,6 +1046,7 @@ class StreamDone:
     """How code ended that was followed; what it printed came before.
 
     - truncated: There were more results than are kept.
+    - restarted: The interpreter had ended and was started again for this code.
     """
 
     type: Literal["done"]
@@ -1058,6 +1059,7 @@ class StreamDone:
     error: Optional[ExecutionError] = None
     exit_code: Optional[int] = None
     signal: Optional[int] = None
+    restarted: Optional[bool] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamDone:
@@ -1072,6 +1074,7 @@ class StreamDone:
             error=None if data.get("error") is None else ExecutionError.from_json(data["error"]),
             exit_code=data.get("exit_code"),
             signal=data.get("signal"),
+            restarted=data.get("restarted"),
         )
 
 

@@ -237,13 +237,14 @@ class Execution:
     signal: Optional[int] = None
     truncated: bool = False
     running: bool = True  # the interpreter is still there
+    restarted: bool = False  # it had ended and was started again for this code, without variables
 
     @classmethod
     def from_answer(cls, end: Union[ExecResult, StreamDone], stdout: str,
                     stderr: str) -> Execution:
         return cls(end.outcome, end.status, stdout, stderr,
                    [Result.from_model(each) for each in end.results], end.error, end.exit_code,
-                   end.signal, bool(end.truncated), end.running)
+                   end.signal, bool(end.truncated), end.running, bool(end.restarted))
 
     @property
     def ok(self) -> bool:

@@ -97,7 +97,8 @@ def test_timeout_keeps_state(sandbox, follow):
 def test_interpreter_that_ends_is_replaced(sandbox):
     sandbox.run_code("gone = 1")
     assert not sandbox.run_code("import os; os._exit(3)").running
-    assert sandbox.run_code("'gone' in globals()").text == "False"
+    again = sandbox.run_code("'gone' in globals()")
+    assert again.text == "False" and again.restarted
 
 
 def test_contexts_are_apart(sandbox):
@@ -126,5 +127,13 @@ def test_interrupt(sandbox):
 
 def test_languages(sandbox):
     assert sandbox.run_code("echo $((6 * 7))", language="bash").stdout == "42\n"
+    assert sandbox.run_code("6 * 7", language="javascript").text == "42"
+    seen = []
+    sandbox.run_code("for i = 1, 3 do print(i) end", language="lua", on_stdout=seen.append)
+    assert "".join(seen) == "1\n2\n3\n"
+    with sandbox.create_context(repl_config={
+            "name": "mine", "candidates": [{"name": "sh"}],
+            "env": [{"name": "PS1", "value_from": "prompt"}]}) as context:
+        assert context.language == "mine" and context.run("echo $((1 + 2))").stdout == "3\n"
     with pytest.raises(InvalidRequestError, match="cobol"):
         sandbox.run_code("x", language="cobol")

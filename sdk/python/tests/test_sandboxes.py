@@ -10,6 +10,7 @@ from atoll_sandbox import (
     AuthenticationError,
     Client,
     ConfigurationError,
+    ConflictError,
     ConnectionFailedError,
     InvalidRequestError,
     NotFoundError,
@@ -56,16 +57,45 @@ def test_connect_leaves_it_there(server):
 
 def test_list_pages_and_filters(server, monkeypatch):
     monkeypatch.setattr("atoll_sandbox._sync.sandbox._PAGE", 2)
-    client = Client()
-    made = [Sandbox.create(client=client) for _ in range(5)]
+    made = Sandbox.create_many(5, labels={"batch": "pages"})
     try:
-        assert {each.id for each in made} <= {each.id for each in Sandbox.list(status="running")}
-        assert len(list(Sandbox.list(client=client))) == len(ids())
+        listed = list(Sandbox.list(labels={"batch": "pages"}, status="running"))
+        assert len(listed) == 5 and {each.id for each in listed} == {each.id for each in made}
+        assert list(Sandbox.list(labels={"batch": "other"})) == []
         assert list(Sandbox.list(template="no-such-template")) == []
     finally:
         for each in made:
-            each.kill()
-        client.close()
+            with each:
+                pass
+    assert list(Sandbox.list(labels={"batch": "pages"})) == []
+
+
+def test_names(server):
+    with Sandbox.create(name="sdk-named") as sandbox:
+        with pytest.raises(ConflictError):
+            Sandbox.create(name="sdk-named")
+        with Sandbox.get_or_create("sdk-named") as same:
+            assert same.id == sandbox.id
+        assert [each.id for each in Sandbox.list(name="sdk-named")] == [sandbox.id]
+        assert [each.id for each in Sandbox.list(name_prefix="sdk-nam")] == [sandbox.id]
+        assert sandbox.is_running()
+    with Sandbox.get_or_create("sdk-named", env={"A": "b"}) as fresh:
+        assert fresh.id != sandbox.id and fresh.commands.run("echo $A").stdout == "b\n"
+    assert fresh.is_running() and fresh.kill()
+
+
+def test_changes_while_it_runs(server):
+    with Sandbox.create(memory="256Mi", ttl=60) as sandbox:
+        changed = sandbox.update(memory="512Mi", labels={"a": "b"}, env={"NEW": "1"}, ttl=600)
+        assert changed.resources.memory == "512Mi" and changed.metadata == {"a": "b"}
+        assert sandbox.commands.run("echo $NEW").stdout == "1\n"
+        before = sandbox.info().expires_at
+        assert sandbox.refresh(ttl=1200).expires_at > before
+        assert sandbox.update(ttl=0).expires_at is None
+        sandbox.commands.run("head -c 1000 /dev/zero > /tmp/x")
+        usage = sandbox.metrics()
+        assert usage.current.memory_limit_bytes == 512 << 20 and usage.current.memory_bytes > 0
+        assert usage.current.process_count >= 1
 
 
 def test_refusals_say_what_to_change(server):

@@ -5,10 +5,22 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Type, Union
 
 from .._errors import AtollError, NotFoundError
-from .._models import Resources, Sandbox as SandboxInfo, SandboxClaim, SandboxConfig, \
-    SandboxCreate, SandboxList, SandboxStatus
+from .._models import (
+    Resources,
+    Sandbox as SandboxInfo,
+    SandboxClaim,
+    SandboxClaims,
+    SandboxConfig,
+    SandboxCreate,
+    SandboxList,
+    SandboxMetrics,
+    SandboxRefresh,
+    SandboxStatus,
+    SandboxTimes,
+    SandboxUpdate,
+)
 from .._results import Execution
-from .._wire import Request, Seconds, parse, path, seconds, whole_seconds
+from .._wire import QueryValue, Request, Seconds, parse, path, seconds, whole_seconds
 from ._platform import Pending, TextCallback, pending, settle
 from .client import AsyncClient
 from .commands import AsyncCommands
@@ -29,10 +41,12 @@ class AsyncSandbox:
     def __init__(self, client: AsyncClient, id: str, *, owned: bool = False,
                  own_client: bool = False) -> None:
         self._client = client
-        self._own_client = own_client
+        self._uses_client = own_client
         self._owned = owned
         self._path = path("sandboxes", id)
         self.id = id
+        if own_client:
+            client._users += 1
         self.commands = AsyncCommands(client, id)
         self.files = AsyncFiles(client, id)
         self.pty = AsyncTerminals(self.commands)
@@ -40,22 +54,58 @@ class AsyncSandbox:
 
     # Making and finding -------------------------------------------------------------------------
     @classmethod
-    def create(cls, template: str = "default", *, labels: Optional[Mapping[str, str]] = None,
-               env: Optional[Mapping[str, str]] = None, ttl: Optional[Seconds] = None,
-               hard_ttl: Optional[Seconds] = None, memory: Union[str, int, None] = None,
+    def create(cls, template: str = "default", *, name: Optional[str] = None,
+               labels: Optional[Mapping[str, str]] = None, env: Optional[Mapping[str, str]] = None,
+               ttl: Optional[Seconds] = None, hard_ttl: Optional[Seconds] = None,
+               idle_ttl: Optional[Seconds] = None, memory: Union[str, int, None] = None,
                cpu: Union[str, float, None] = None, disk: Union[str, int, None] = None,
                timeout: Optional[Seconds] = None, client: Optional[AsyncClient] = None,
                url: Optional[str] = None, api_key: Optional[str] = None) -> Pending[AsyncSandbox]:
         """Makes a sandbox, which is running when this returns.
 
-        `ttl` deletes it after that many seconds. `memory` and `disk` are like "2Gi" or bytes, `cpu`
-        is in cores. A template that is still being made is waited for, up to `timeout` seconds.
+        `ttl` deletes it after that many seconds unless it is refreshed, `hard_ttl` whatever
+        happens, `idle_ttl` when it was not used for so long. `memory` and `disk` are like "2Gi" or
+        bytes, `cpu` is in cores. No two sandboxes have the same `name`. A template that is still
+        being made is waited for, up to `timeout` seconds.
         """
-        config = SandboxConfig(
-            env_vars=_plain(env), metadata=_plain(labels), ttl=whole_seconds(ttl, "ttl"),
-            hard_ttl=whole_seconds(hard_ttl, "hard_ttl"), resources=_resources(memory, cpu, disk))
-        return pending(cls._create(SandboxCreate(template, config), timeout,
-                                   *_client(client, url, api_key)))
+        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
+        body = SandboxCreate(template=template, config=config, name=name)
+        return pending(cls._create(body, timeout, *_client(client, url, api_key)))
+
+    @classmethod
+    def get_or_create(cls, name: str, template: str = "default", *,
+                      labels: Optional[Mapping[str, str]] = None,
+                      env: Optional[Mapping[str, str]] = None, ttl: Optional[Seconds] = None,
+                      hard_ttl: Optional[Seconds] = None, idle_ttl: Optional[Seconds] = None,
+                      memory: Union[str, int, None] = None, cpu: Union[str, float, None] = None,
+                      disk: Union[str, int, None] = None, timeout: Optional[Seconds] = None,
+                      client: Optional[AsyncClient] = None, url: Optional[str] = None,
+                      api_key: Optional[str] = None) -> Pending[AsyncSandbox]:
+        """The sandbox with this name, as it is; made as described when there is none. It stays
+        when its block is left."""
+        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
+        body = SandboxCreate(template=template, config=config, name=name, get_or_create=True)
+        return pending(cls._create(body, timeout, *_client(client, url, api_key), owned=False))
+
+    @classmethod
+    async def create_many(cls, count: int, template: str = "default", *, partial: bool = False,
+                          labels: Optional[Mapping[str, str]] = None,
+                          env: Optional[Mapping[str, str]] = None, ttl: Optional[Seconds] = None,
+                          hard_ttl: Optional[Seconds] = None, idle_ttl: Optional[Seconds] = None,
+                          memory: Union[str, int, None] = None,
+                          cpu: Union[str, float, None] = None, disk: Union[str, int, None] = None,
+                          timeout: Optional[Seconds] = None, client: Optional[AsyncClient] = None,
+                          url: Optional[str] = None,
+                          api_key: Optional[str] = None) -> List[AsyncSandbox]:
+        """Makes several at once: all, or with `partial=True` as many as there is room for. They
+        share a connection; each is deleted by its own `kill()` or block."""
+        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
+        connection, own = _client(client, url, api_key)
+        body = SandboxCreate(template=template, config=config, count=count,
+                             partial=partial or None)
+        answer = await _claim(connection, body, timeout, own)
+        claims = parse(SandboxClaims.from_json, answer).sandboxes
+        return [cls(connection, each.sandbox_id, owned=True, own_client=own) for each in claims]
 
     @classmethod
     def connect(cls, id: str, *, client: Optional[AsyncClient] = None, url: Optional[str] = None,
@@ -65,44 +115,34 @@ class AsyncSandbox:
 
     @classmethod
     async def list(cls, *, status: Optional[SandboxStatus] = None,
-                   template: Optional[str] = None, client: Optional[AsyncClient] = None,
-                   url: Optional[str] = None,
+                   template: Optional[str] = None, name: Optional[str] = None,
+                   name_prefix: Optional[str] = None, labels: Optional[Mapping[str, str]] = None,
+                   client: Optional[AsyncClient] = None, url: Optional[str] = None,
                    api_key: Optional[str] = None) -> AsyncIterator[SandboxInfo]:
-        """All sandboxes, newest first, fetched page by page as they are asked for."""
+        """All sandboxes that match, newest first, fetched page by page as they are asked for."""
         connection, own = _client(client, url, api_key)
-        seen = 0
+        query: Dict[str, QueryValue] = {
+            "status": status, "template_id": template, "name": name, "name_prefix": name_prefix,
+            "label": [f"{key}={value}" for key, value in (labels or {}).items()], "limit": _PAGE}
         try:
             while True:
-                answer = await connection.call(Request(
-                    "GET", path("sandboxes"), query={"status": status, "template_id": template,
-                                                     "limit": _PAGE, "offset": seen}))
+                answer = await connection.call(Request("GET", path("sandboxes"), query=query))
                 page = parse(SandboxList.from_json, answer)
                 for each in page.sandboxes:
                     yield each
-                seen += len(page.sandboxes)
-                if not page.has_more or not page.sandboxes:
+                if not page.has_more or not page.next_cursor:
                     return
+                query["cursor"] = page.next_cursor
         finally:
             if own:
                 await connection.close()
 
     @classmethod
     async def _create(cls, body: SandboxCreate, timeout: Optional[Seconds], client: AsyncClient,
-                      own_client: bool) -> AsyncSandbox:
-        request = Request("POST", path("sandboxes"), json=body.to_json(),
-                          timeout=None if timeout is None else seconds(timeout, "timeout"))
-        request.idempotent()
-        try:
-            claim = parse(SandboxClaim.from_json, await client.call(request))
-        except AtollError:
-            if own_client:
-                await settle(client.close)
-            raise
-        except BaseException:
-            # It may have been made all the same: asking again tells which one it is.
-            await settle(lambda: _withdraw(client, request, own_client))
-            raise
-        return cls(client, claim.sandbox_id, owned=True, own_client=own_client)
+                      own_client: bool, owned: bool = True) -> AsyncSandbox:
+        answer = await _claim(client, body, timeout, own_client)
+        claim = parse(SandboxClaim.from_json, answer)
+        return cls(client, claim.sandbox_id, owned=owned, own_client=own_client)
 
     @classmethod
     async def _connect(cls, id: str, client: AsyncClient, own_client: bool) -> AsyncSandbox:
@@ -140,6 +180,28 @@ class AsyncSandbox:
         """What the server knows of it."""
         return parse(SandboxInfo.from_json, await self._client.call(Request("GET", self._path)))
 
+    async def update(self, *, labels: Optional[Mapping[str, str]] = None,
+                     env: Optional[Mapping[str, str]] = None, ttl: Optional[Seconds] = None,
+                     hard_ttl: Optional[Seconds] = None, idle_ttl: Optional[Seconds] = None,
+                     memory: Union[str, int, None] = None, cpu: Union[str, float, None] = None,
+                     disk: Union[str, int, None] = None) -> SandboxInfo:
+        """Changes what is given, at once and also for what runs. `labels` and `env` replace the old
+        ones as a whole; `env` counts for what is started from now on. 0 takes a ttl away."""
+        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
+        return parse(SandboxInfo.from_json, await self._client.call(Request(
+            "PATCH", self._path, json=SandboxUpdate(config=config).to_json(), repeatable=True)))
+
+    async def refresh(self, ttl: Optional[Seconds] = None) -> SandboxTimes:
+        """Starts its times again: it lives for another `ttl`, or for as long as given here."""
+        body = SandboxRefresh(duration=whole_seconds(ttl, "ttl")).to_json()
+        return parse(SandboxTimes.from_json, await self._client.call(
+            Request("POST", f"{self._path}/refresh", json=body, repeatable=True)))
+
+    async def metrics(self) -> SandboxMetrics:
+        """What it uses: `current` for this moment, `series` for the last hour."""
+        answer = await self._client.call(Request("GET", f"{self._path}/metrics"))
+        return parse(SandboxMetrics.from_json, answer)
+
     async def is_running(self) -> bool:
         try:
             return (await self.info()).status == "running"
@@ -157,7 +219,11 @@ class AsyncSandbox:
 
     async def close(self) -> None:
         """Closes the connections of this object; the sandbox stays."""
-        if self._own_client:
+        if not self._uses_client:
+            return
+        self._uses_client = False
+        self._client._users -= 1
+        if self._client._users == 0:
             await self._client.close()
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -186,13 +252,43 @@ def _client(client: Optional[AsyncClient], url: Optional[str],
     return AsyncClient(url, api_key), True
 
 
-async def _withdraw(client: AsyncClient, request: Request, own_client: bool) -> None:
+async def _claim(client: AsyncClient, body: SandboxCreate, timeout: Optional[Seconds],
+                 own_client: bool) -> Any:
+    request = Request("POST", path("sandboxes"), json=body.to_json(),
+                      timeout=None if timeout is None else seconds(timeout, "timeout"))
+    request.idempotent()
     try:
-        claim = parse(SandboxClaim.from_json, await client.call(request))
-        await client.call(Request("DELETE", path("sandboxes", claim.sandbox_id)))
+        return await client.call(request)
+    except AtollError:
+        if own_client:
+            await settle(client.close)
+        raise
+    except BaseException:
+        # It may have been made all the same: asking again tells which one it is.
+        await settle(lambda: _withdraw(client, request, own_client,
+                                       keep=bool(body.get_or_create)))
+        raise
+
+
+async def _withdraw(client: AsyncClient, request: Request, own_client: bool, keep: bool) -> None:
+    try:
+        if not keep:
+            answer = await client.call(request)
+            for claim in answer.get("sandboxes", [answer]):
+                await client.call(Request("DELETE", path("sandboxes", claim["sandbox_id"])))
     finally:
         if own_client:
             await client.close()
+
+
+def _config(labels: Optional[Mapping[str, str]], env: Optional[Mapping[str, str]],
+            ttl: Optional[Seconds], hard_ttl: Optional[Seconds], idle_ttl: Optional[Seconds],
+            memory: Union[str, int, None], cpu: Union[str, float, None],
+            disk: Union[str, int, None]) -> SandboxConfig:
+    return SandboxConfig(
+        env_vars=_plain(env), metadata=_plain(labels), ttl=whole_seconds(ttl, "ttl"),
+        hard_ttl=whole_seconds(hard_ttl, "hard_ttl"), idle_ttl=whole_seconds(idle_ttl, "idle_ttl"),
+        resources=_resources(memory, cpu, disk))
 
 
 def _plain(values: Optional[Mapping[str, str]]) -> Optional[Dict[str, str]]:
@@ -204,4 +300,4 @@ def _resources(memory: Union[str, int, None], cpu: Union[str, float, None],
     if memory is None and cpu is None and disk is None:
         return None
     memory, cpu, disk = (None if each is None else str(each) for each in (memory, cpu, disk))
-    return Resources(memory, cpu, disk)
+    return Resources(memory=memory, cpu=cpu, disk=disk)

@@ -6,7 +6,14 @@ import secrets
 from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 from .._errors import AtollError, InvalidRequestError
-from .._models import CommandSpec, Context as ContextInfo, ContextCreate, ContextList, PtySize, StreamStarted
+from .._models import (
+    CommandSpec,
+    Context as ContextInfo,
+    ContextCreate,
+    ContextList,
+    PtySize,
+    StreamStarted,
+)
 from .._results import CommandResult
 from .._wire import LINES, Request, Seconds, milliseconds, parse, parse_object, path, to_bytes, \
     whole_seconds

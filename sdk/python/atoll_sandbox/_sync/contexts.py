@@ -132,8 +132,8 @@ class Contexts:
                ttl: Optional[Seconds] = None, idle_timeout: Optional[Seconds] = None,
                repl_config: Optional[Mapping[str, Any]] = None) -> Context:
         """Starts an interpreter: python, javascript, typescript, bash, and on a terminal ruby, lua,
-        sqlite and others that the image has. `repl_config` describes one of your own, as `ReplConfig`
-        of the API's contract does."""
+        sqlite and others that the image has. `repl_config` describes one of your own as
+        `ReplConfig` of the API's contract does."""
         return pending(self._create(language, cwd, env, user, ttl, idle_timeout, repl_config))
 
     def connect(self, id: str) -> Context:

@@ -1534,6 +1534,8 @@ export interface components {
             error?: components["schemas"]["ExecutionError"];
             exit_code?: number;
             signal?: number;
+            /** @description The interpreter had ended and was started again for this code. */
+            restarted?: boolean;
             running: boolean;
             state: components["schemas"]["ContextState"];
         };
