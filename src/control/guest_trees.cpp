@@ -52,11 +52,13 @@ guest::TreeEntry to_wire(const oci::ArchiveEntry& from, const TreeChanges& chang
 Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause) {
   Frames frames;
   std::size_t bytes = 0;
-  for (bool ended = false; bytes < kBatchBytes;) {
+  for (bool ended = false; bytes < kBatchBytes && !failure_;) {
     if (auto added = add_frame(frames, ended); !added) {
-      Error error = std::move(added).error();
-      return fail(path_.empty() ? std::move(error)
-                                : std::move(error).note(concat("at entry ", to_valid_utf8(path_))));
+      failure_ = std::move(added).error();
+      if (!path_.empty()) {
+        failure_ = std::move(*failure_).note(concat("at entry ", to_valid_utf8(path_)));
+      }
+      break;
     }
     if (ended) {
       break;
@@ -65,6 +67,9 @@ Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause
     if (pause && pause()) {
       break;
     }
+  }
+  if (failure_ && frames.empty()) {
+    return fail(*failure_);
   }
   return frames;
 }
@@ -108,6 +113,13 @@ Task<> TreeWriter::send(guest::Kind kind, std::string_view bytes) {
   }
   auto answer = co_await channel_->receive(kGuestReasonTimeout);
   co_return fail(answer ? std::move(sent).error() : std::move(answer).error());
+}
+
+// A frame that belongs to no tree ends it: the guest refuses it after all that came before.
+Task<> TreeWriter::abandon() {
+  CO_TRY_DO(co_await send(guest::Kind::kDone, {}));
+  CO_TRY_DO(co_await channel_->receive(kGuestStallTimeout));
+  co_return guest_broke_protocol("an answer to a tree that was not finished");
 }
 
 Task<guest::TreeDone> TreeWriter::finish() {

@@ -42,6 +42,9 @@ class TreeWriter {
   // An entry, or bytes of the file at hand. Fails with what the guest says, when it says it.
   Task<> send(guest::Kind kind, std::string_view bytes);
   Task<guest::TreeDone> finish();
+  // Nothing more comes, though something is missing. Fails always; when it returns, the guest has
+  // written what came before.
+  Task<> abandon();
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -54,8 +57,8 @@ class TreeBatches {
   TreeBatches(oci::TreeSource& source, const TreeChanges& changes)
       : source_(source), changes_(changes) {}
 
-  // None at the end. `pause` is asked after each frame whether the batch shall end early. Errors
-  // name the entry.
+  // None at the end. `pause` is asked after each frame whether the batch shall end early. An error
+  // names the entry, and comes after all frames before it.
   Result<Frames> next(const std::function<bool()>& pause = {});
 
  private:
@@ -65,6 +68,7 @@ class TreeBatches {
   const TreeChanges& changes_;
   std::string path_;  // of the entry at hand
   std::uint64_t left_ = 0;
+  std::optional<Error> failure_;
 };
 
 Task<guest::TreeDone> write_tree(io::Reactor& reactor, io::OffloadPool& pool, TreeTarget target,

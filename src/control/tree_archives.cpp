@@ -97,11 +97,16 @@ Task<guest::TreeDone> write_from(io::OffloadPool& pool, ArchiveFeed& feed, Unpac
   const auto step = [&batches, &feed] { return batches.next([&feed] { return feed.low(); }); };
   for (;;) {
     CO_TRY_DO(co_await feed.wait_until_filled());
-    CO_TRY(const auto frames, co_await pool.run(step));
-    if (frames.empty()) {
+    const auto frames = co_await pool.run(step);
+    if (!frames) {
+      // So that what stays is there when the caller hears of it.
+      (void)co_await writer->abandon();
+      co_return fail(frames.error());
+    }
+    if (frames->empty()) {
       co_return co_await writer->finish();
     }
-    for (const auto& [kind, bytes] : frames) {
+    for (const auto& [kind, bytes] : *frames) {
       CO_TRY_DO(co_await writer->send(kind, bytes));
     }
   }

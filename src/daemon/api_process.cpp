@@ -18,6 +18,7 @@
 #include "control/resources.h"
 #include "control/sandboxes.h"
 #include "control/template_jobs.h"
+#include "control/tree_archives.h"
 #include "daemon/child.h"
 #include "daemon/layout.h"
 #include "daemon/privileges.h"
@@ -39,6 +40,9 @@ constexpr std::size_t kHashBytes = 32;
 constexpr std::size_t kMaxStoreQueue = 8192;
 constexpr std::size_t kArchiveThreads = 2;
 constexpr std::size_t kMaxArchiveQueue = 256;
+// Packing and unpacking for clients; apart from the templates, whose steps take long.
+constexpr std::size_t kFileThreads = 4;
+constexpr std::size_t kMaxFileQueue = 1024;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -158,7 +162,10 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                    .build_limits = build_limits,
                                    .directory = layout.db_mount() + "/images"}};
   CO_TRY_DO(co_await templates.start());
-  service::native::NativeApi native{sandboxes, contexts, identity, clock, metrics, &templates};
+  io::OffloadPool file_threads{"files", kFileThreads, kMaxFileQueue};
+  control::TreeArchives archives{file_threads};
+  service::native::NativeApi native{sandboxes, contexts,   identity, clock,
+                                    metrics,   &templates, &archives};
 
   CO_TRY(Fd port, open_port(options));
   CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));

@@ -45,11 +45,21 @@ class TreeReceiver {
   TreeReceiver(FileChannel& channel, Fd root)
       : channel_(channel), root_(std::move(root)), privileged_(::geteuid() == 0) {}
 
+  // Also of a tree that breaks off in the middle, what came is finished.
   Result<TreeDone> receive() {
+    const auto received = receive_entries();
+    const auto finished = finish_directories();
+    TRY_DO(received);
+    TRY_DO(finished);
+    return done_;
+  }
+
+ private:
+  Result<> receive_entries() {
     for (;;) {
       TRY(const auto frame, channel_.receive());
       if (frame.kind == Kind::kEnd) {
-        break;
+        return {};
       }
       if (frame.kind != Kind::kTreeEntry) {
         return fail(Code::kInvalidArgument, "a tree takes entries, their data and kEnd",
@@ -66,11 +76,8 @@ class TreeReceiver {
       }
       TRY_DO(write_entry(entry));
     }
-    TRY_DO(finish_directories());
-    return done_;
   }
 
- private:
   struct PendingDirectory {
     std::string path;
     std::uint32_t mode = 0;

@@ -1175,6 +1175,158 @@ class FileEvent:
 
 
 @dataclass(frozen=True)
+class ArchiveUnpacked:
+    """Fields that need a word:
+
+    - files: With hard links.
+    - skipped: Devices and FIFOs.
+    """
+
+    files: int
+    directories: int
+    symlinks: int
+    bytes: int
+    skipped: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ArchiveUnpacked:
+        return cls(
+            files=data["files"],
+            directories=data["directories"],
+            symlinks=data["symlinks"],
+            bytes=data["bytes"],
+            skipped=data["skipped"],
+        )
+
+
+@dataclass(frozen=True)
+class GlobResultEntriesItem:
+    path: str
+    type: FileType
+    size: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GlobResultEntriesItem:
+        return cls(
+            path=data["path"],
+            type=data["type"],
+            size=data["size"],
+        )
+
+
+@dataclass(frozen=True)
+class GlobResult:
+    """Fields that need a word:
+
+    - truncated: There may be more.
+    - skipped_files: Unreadable, too large or too deep.
+    """
+
+    entries: List[GlobResultEntriesItem]
+    truncated: bool
+    timed_out: bool
+    skipped_files: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GlobResult:
+        return cls(
+            entries=[GlobResultEntriesItem.from_json(each) for each in data["entries"]],
+            truncated=data["truncated"],
+            timed_out=data["timed_out"],
+            skipped_files=data["skipped_files"],
+        )
+
+
+@dataclass(frozen=True)
+class GrepRequest:
+    """Fields that need a word:
+
+    - fixed: The pattern is a text, not an expression.
+    - ignore_case: ASCII letters are alike.
+    - include: Globs of which one must match; a name alone counts at any depth.
+    - exclude: Globs of what is left out and not entered.
+    - context: Lines before and after each match.
+    - max_file_bytes: Larger files are skipped.
+    """
+
+    pattern: str
+    path: Optional[str] = None
+    user: Optional[str] = None
+    fixed: Optional[bool] = None
+    ignore_case: Optional[bool] = None
+    include: Optional[List[str]] = None
+    exclude: Optional[List[str]] = None
+    context: Optional[int] = None
+    max_results: Optional[int] = None
+    max_file_bytes: Optional[int] = None
+    timeout_ms: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "pattern": self.pattern,
+            "path": self.path,
+            "user": self.user,
+            "fixed": self.fixed,
+            "ignore_case": self.ignore_case,
+            "include": self.include,
+            "exclude": self.exclude,
+            "context": self.context,
+            "max_results": self.max_results,
+            "max_file_bytes": self.max_file_bytes,
+            "timeout_ms": self.timeout_ms,
+        })
+
+
+@dataclass(frozen=True)
+class GrepResultMatchesItem:
+    """Fields that need a word:
+
+    - text: At most 4096 bytes.
+    - text_base64: When the line is no UTF-8.
+    - context: A line near one that matches.
+    """
+
+    path: str
+    line: int
+    text: str
+    text_base64: Optional[str] = None
+    context: Optional[Literal[True]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GrepResultMatchesItem:
+        return cls(
+            path=data["path"],
+            line=data["line"],
+            text=data["text"],
+            text_base64=data.get("text_base64"),
+            context=data.get("context"),
+        )
+
+
+@dataclass(frozen=True)
+class GrepResult:
+    """Fields that need a word:
+
+    - truncated: There may be more.
+    - skipped_files: Unreadable, too large or too deep.
+    """
+
+    matches: List[GrepResultMatchesItem]
+    truncated: bool
+    timed_out: bool
+    skipped_files: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GrepResult:
+        return cls(
+            matches=[GrepResultMatchesItem.from_json(each) for each in data["matches"]],
+            truncated=data["truncated"],
+            timed_out=data["timed_out"],
+            skipped_files=data["skipped_files"],
+        )
+
+
+@dataclass(frozen=True)
 class FileContent:
     encoding: Literal["base64"]
     content: str

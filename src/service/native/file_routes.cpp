@@ -99,6 +99,15 @@ void FileRoutes::add_to(RouteTable& table) {
   table.add("POST", concat(kFiles, "/move"), Permission::kSandboxWrite, route(&FileRoutes::move));
   table.add("POST", concat(kFiles, "/chmod"), Permission::kSandboxWrite,
             route(&FileRoutes::change_mode));
+  table.add("GET", concat(kFiles, "/glob"), Permission::kSandboxRead, route(&FileRoutes::glob));
+  table.add("GET", concat(kFiles, "/grep"), Permission::kSandboxRead, route(&FileRoutes::grep));
+  table.add("POST", concat(kFiles, "/grep"), Permission::kSandboxRead, route(&FileRoutes::grep));
+  if (archives_ != nullptr) {
+    const std::string archive = concat(kFiles, "/archive");
+    table.add("GET", archive, Permission::kSandboxRead, route(&FileRoutes::download_archive));
+    table.add("PUT", archive, Permission::kSandboxWrite, route(&FileRoutes::upload_archive));
+    table.add("POST", archive, Permission::kSandboxWrite, route(&FileRoutes::upload_archive));
+  }
   table.add("GET", concat(kFiles, "/watch"), Permission::kSandboxWrite, route(&FileRoutes::watch));
 }
 

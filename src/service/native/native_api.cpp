@@ -42,14 +42,14 @@ Result<std::string_view> key_of(const http::Headers& headers) {
 
 NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
                      control::Identity& identity, const WallClock& clock, Metrics& metrics,
-                     control::TemplateJobs* templates)
+                     control::TemplateJobs* templates, control::TreeArchives* archives)
     : identity_(identity),
       metrics_(metrics),
       idempotency_(clock),
       meta_(sandboxes, clock, metrics),
       sandboxes_(sandboxes, clock),
       contexts_(contexts, idempotency_),
-      files_(contexts),
+      files_(contexts, sandboxes, archives),
       templates_(sandboxes, templates) {
   RouteTable table{router_, sandboxes};
   meta_.add_to(table);

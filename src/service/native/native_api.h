@@ -18,7 +18,8 @@ namespace atl::service::native {
 class NativeApi {
  public:
   NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts, control::Identity& identity,
-            const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates = nullptr);
+            const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates = nullptr,
+            control::TreeArchives* archives = nullptr);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 

@@ -640,6 +640,109 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/files/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * A tree as a tar
+         * @description What is in a directory, or one file, as a tar (pax) that streams: modes, owners, times,
+         *     symbolic and hard links are kept. An archive that cannot be finished breaks off.
+         */
+        get: operations["downloadArchive"];
+        /**
+         * Unpack a tar into a directory
+         * @description The body is a tar (ustar, pax or GNU), plain or compressed with gzip, zstd, xz or bzip2; it
+         *     is unpacked while it arrives. The directory is made when missing, files are replaced,
+         *     nothing is written outside of it and nothing through a symbolic link. Devices and FIFOs are
+         *     left out. Owners count only with `user=root`. When it fails, the message names the entry,
+         *     and what was written before stays.
+         */
+        put: operations["uploadArchive"];
+        /**
+         * Unpack a tar into a directory
+         * @description The body is a tar (ustar, pax or GNU), plain or compressed with gzip, zstd, xz or bzip2; it
+         *     is unpacked while it arrives. The directory is made when missing, files are replaced,
+         *     nothing is written outside of it and nothing through a symbolic link. Devices and FIFOs are
+         *     left out. Owners count only with `user=root`. When it fails, the message names the entry,
+         *     and what was written before stays.
+         */
+        post: operations["postArchive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/files/glob": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find files by name
+         * @description `*`, `?` and `[..]` stay within a component, `**` is any number of them; hidden names count
+         *     like others, links are not followed. A pattern that begins with `/` is meant from the root.
+         */
+        get: operations["globFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/files/grep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find lines in files
+         * @description The same as with a body; the fields are query parameters.
+         */
+        get: operations["grepFiles"];
+        put?: never;
+        /**
+         * Find lines in files
+         * @description Every line that matches, below a directory or in one file. The expressions are RE2's, but
+         *     for one byte at a time and without back references and look-around; the time a match takes
+         *     grows with the text alone. Binary files are skipped, links are not followed. An answer that
+         *     is not everything says `truncated`. The search ends when the client goes away.
+         */
+        post: operations["searchFiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/files/move": {
         parameters: {
             query?: never;
@@ -1691,6 +1794,95 @@ export interface components {
             error: string;
             /** @description Of a watch that has ended by it. */
             watch_id?: string;
+        };
+        ArchiveUnpacked: {
+            /**
+             * Format: int64
+             * @description With hard links.
+             */
+            files: number;
+            /** Format: int64 */
+            directories: number;
+            /** Format: int64 */
+            symlinks: number;
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Devices and FIFOs.
+             */
+            skipped: number;
+        };
+        GlobResult: {
+            entries: {
+                path: string;
+                type: components["schemas"]["FileType"];
+                /** Format: int64 */
+                size: number;
+            }[];
+            /** @description There may be more. */
+            truncated: boolean;
+            timed_out: boolean;
+            /**
+             * Format: int64
+             * @description Unreadable, too large or too deep.
+             */
+            skipped_files: number;
+        };
+        GrepRequest: {
+            pattern: string;
+            /** @default . */
+            path?: string;
+            user?: string;
+            /**
+             * @description The pattern is a text, not an expression.
+             * @default false
+             */
+            fixed?: boolean;
+            /**
+             * @description ASCII letters are alike.
+             * @default false
+             */
+            ignore_case?: boolean;
+            /** @description Globs of which one must match; a name alone counts at any depth. */
+            include?: string[];
+            /** @description Globs of what is left out and not entered. */
+            exclude?: string[];
+            /**
+             * @description Lines before and after each match.
+             * @default 0
+             */
+            context?: number;
+            /** @default 1000 */
+            max_results?: number;
+            /** @description Larger files are skipped. */
+            max_file_bytes?: number;
+            /** @default 30000 */
+            timeout_ms?: number;
+        };
+        GrepResult: {
+            matches: {
+                path: string;
+                /** Format: int64 */
+                line: number;
+                /** @description At most 4096 bytes. */
+                text: string;
+                /** @description When the line is no UTF-8. */
+                text_base64?: string;
+                /**
+                 * @description A line near one that matches.
+                 * @constant
+                 */
+                context?: true;
+            }[];
+            /** @description There may be more. */
+            truncated: boolean;
+            timed_out: boolean;
+            /**
+             * Format: int64
+             * @description Unreadable, too large or too deep.
+             */
+            skipped_files: number;
         };
         FileContent: {
             /** @constant */
@@ -3668,6 +3860,335 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    downloadArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Content-Disposition"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    uploadArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+                /** @description For the record; what it is, is told by its first bytes. */
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Everything is unpacked. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ArchiveUnpacked"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    postArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+                /** @description For the record; what it is, is told by its first bytes. */
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Everything is unpacked. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ArchiveUnpacked"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    globFiles: {
+        parameters: {
+            query: {
+                /** @description Where to look. */
+                path?: string;
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+                pattern: string;
+                /** @description Globs of what is left out and not entered; a name alone counts at any depth. */
+                exclude?: string[];
+                /** @description ASCII letters are alike. */
+                ignore_case?: boolean;
+                /** @description How many at most. */
+                max_results?: number;
+                /** @description How long at most. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GlobResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    grepFiles: {
+        parameters: {
+            query: {
+                /** @description Where to look. */
+                path?: string;
+                /** @description The user of the sandbox to act as; the template's own without it. */
+                user?: components["parameters"]["User"];
+                pattern: string;
+                /** @description The pattern is a text, not an expression. */
+                fixed?: boolean;
+                /** @description ASCII letters are alike. */
+                ignore_case?: boolean;
+                /** @description Globs of which one must match. */
+                include?: string[];
+                /** @description Globs of what is left out. */
+                exclude?: string[];
+                /** @description Lines before and after each match. */
+                context?: number;
+                /** @description Larger files are skipped. */
+                max_file_bytes?: number;
+                /** @description How many at most. */
+                max_results?: number;
+                /** @description How long at most. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GrepResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    searchFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example sb-3f9c2a7b81d04e56
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GrepRequest"];
+            };
+        };
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GrepResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
