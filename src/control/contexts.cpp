@@ -82,6 +82,11 @@ Task<> feed_in_order(ProcessStream& stream, std::string_view bytes, bool end) {
   co_return std::move(taken);
 }
 
+std::unexpected<Error> no_context(std::string_view id) {
+  return fail(Code::kNotFound, concat("there is no context \"", to_valid_utf8(id), "\""),
+              "process_not_found");
+}
+
 Task<> wait_for_ever() {
   Event never;
   co_return co_await never.wait();
@@ -257,8 +262,7 @@ Task<guest::ProcessInfo> Contexts::find_process(GuestClient client, std::string 
       process.error().code != Code::kInvalidArgument) {
     co_return std::move(process);
   }
-  co_return fail(Code::kNotFound, concat("there is no context \"", to_valid_utf8(id), "\""),
-                 "process_not_found");
+  co_return no_context(id);
 }
 
 Task<guest::ProcessInfo> Contexts::find_running(GuestClient client, std::string id) {
@@ -334,6 +338,17 @@ Task<std::unique_ptr<ProcessStream>> Contexts::follow(SandboxRef sandbox, std::s
                                                       std::uint64_t from_offset) {
   CO_TRY(const auto client, co_await guest(std::move(sandbox)));
   co_return co_await client.attach({.process_id = std::move(id), .from_offset = from_offset});
+}
+
+Task<DescribedStream> Contexts::follow_from_now(SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto client, co_await guest(std::move(sandbox)));
+  auto followed = co_await client.attach_to_end(id);
+  if (followed ? !followed->process.keep
+               : followed.error().code == Code::kNotFound ||
+                     followed.error().code == Code::kInvalidArgument) {
+    co_return no_context(id);
+  }
+  co_return std::move(followed);
 }
 
 }  // namespace atl::control

@@ -172,6 +172,9 @@ class FakeGuest {
     if (found == processes.end()) {
       co_return co_await refuse(channel, Code::kNotFound, "no process", "process_not_found");
     }
+    if (request.describe) {
+      CO_TRY_DO(co_await channel.send(guest::Kind::kProcess, guest::encode(found->second)));
+    }
     CO_TRY_DO(co_await channel.send(guest::Kind::kStarted, guest::encode_number(42)));
     if (found->second.running) {
       co_return co_await wait_for_client(channel, request.process_id);

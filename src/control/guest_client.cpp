@@ -174,6 +174,22 @@ Task<std::unique_ptr<ProcessStream>> GuestClient::attach(guest::AttachRequest re
   co_return std::make_unique<ProcessStream>(std::move(channel), pid);
 }
 
+Task<DescribedStream> GuestClient::attach_to_end(std::string process_id) const {
+  const guest::AttachRequest request{
+      .process_id = std::move(process_id), .from_offset = UINT64_MAX, .describe = true};
+  CO_TRY_DO(guest::validate_process_id(request.process_id));
+  CO_TRY(auto channel, co_await start(Kind::kAttach, guest::encode(request)));
+  CO_TRY(const auto described, co_await channel->expect(Kind::kProcess, kGuestAnswerTimeout));
+  CO_TRY(auto process, from_guest(guest::decode_process(described)));
+  if (process.process_id != request.process_id) {
+    co_return guest_broke_protocol("another process than the one asked for");
+  }
+  CO_TRY(const auto payload, co_await channel->expect(Kind::kStarted, kGuestAnswerTimeout));
+  CO_TRY(const auto pid, from_guest(guest::decode_number(payload)));
+  co_return DescribedStream{std::move(process),
+                            std::make_unique<ProcessStream>(std::move(channel), pid)};
+}
+
 Task<std::vector<guest::ProcessInfo>> GuestClient::list_processes() const {
   return with_deadline(kGuestListTimeout, collect_processes());
 }

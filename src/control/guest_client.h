@@ -50,6 +50,11 @@ class ProcessStream {
   std::uint32_t pid_;
 };
 
+struct DescribedStream {
+  guest::ProcessInfo process;
+  std::unique_ptr<ProcessStream> stream;
+};
+
 class FileReader {
  public:
   FileReader(std::unique_ptr<GuestChannel> channel, guest::FileInfo info)
@@ -126,6 +131,8 @@ class GuestClient {
 
   Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
   Task<std::unique_ptr<ProcessStream>> attach(guest::AttachRequest request) const;
+  // From its end on, and what it is.
+  Task<DescribedStream> attach_to_end(std::string process_id) const;
   Task<std::vector<guest::ProcessInfo>> list_processes() const;
   Task<guest::ProcessInfo> get_process(std::string process_id) const;
   Task<> signal_process(guest::SignalProcessRequest request) const;

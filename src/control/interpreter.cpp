@@ -174,21 +174,17 @@ Task<Context> Interpreters::create(SandboxRef sandbox, InterpreterRequest reques
   co_return std::move(started->context);
 }
 
-Task<Interpreters::Attached> Interpreters::attach(const SandboxRef& sandbox,
-                                                  const guest::ProcessInfo& process) {
-  const auto language = language_of(process);
-  if (!language) {
-    co_return fail(Code::kFailedPrecondition,
-                   concat("context ", process.process_id, " is not an interpreter"),
-                   "not_an_interpreter");
+Result<> Interpreters::check_driver(const guest::ProcessInfo& process) {
+  if (!language_of(process)) {
+    return fail(Code::kFailedPrecondition,
+                concat("context ", process.process_id, " is not an interpreter"),
+                "not_an_interpreter");
   }
   if (!process.running) {
-    co_return fail(Code::kFailedPrecondition,
-                   concat("context ", process.process_id, " has already ended"), "process_ended");
+    return fail(Code::kFailedPrecondition,
+                concat("context ", process.process_id, " has already ended"), "process_ended");
   }
-  Attached attached{*language, process.output_bytes, nullptr};
-  CO_TRY(attached.stream, co_await contexts_.follow(sandbox, process.process_id, UINT64_MAX));
-  co_return std::move(attached);
+  return {};
 }
 
 // One that ran into its time limit stays ended: that was asked for.
@@ -226,19 +222,23 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
 Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
                                                   std::string code, Instant deadline,
                                                   const OutputSink& sink) {
-  CO_TRY(auto process, co_await contexts_.describe(sandbox, id));
-  const bool restarts = !process.running;
+  CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
+  if (!free) {
+    co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
+  }
+  CO_TRY(auto attached, co_await contexts_.follow_from_now(sandbox, id));
+  const bool restarts = !attached.process.running;
   if (restarts) {
-    CO_TRY_DO(co_await revive(sandbox, process));
-    CO_TRY(process, co_await contexts_.describe(sandbox, id));
+    CO_TRY_DO(co_await revive(sandbox, attached.process));
+    CO_TRY(attached, co_await contexts_.follow_from_now(sandbox, std::move(id)));
   }
   Result<InterpreterResult> result;
-  if (const auto definition = repl_of(process)) {
-    result = co_await execute_on_terminal(std::move(sandbox), std::move(id), *definition,
+  if (const auto definition = repl_of(attached.process)) {
+    result = co_await execute_on_terminal(std::move(sandbox), std::move(attached), *definition,
                                           std::move(code), deadline, sink);
   } else {
-    result =
-        co_await execute_by_driver(std::move(sandbox), process, std::move(code), deadline, sink);
+    result = co_await execute_by_driver(std::move(sandbox), std::move(attached), std::move(code),
+                                        deadline, sink);
   }
   if (result) {
     result->restarted = restarts;
@@ -247,15 +247,10 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
 }
 
 Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
-                                                        const guest::ProcessInfo& process,
-                                                        std::string code, Instant deadline,
-                                                        const OutputSink& sink) {
-  std::string id = process.process_id;
-  CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
-  if (!free) {
-    co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
-  }
-  CO_TRY(const auto attached, co_await attach(sandbox, process));
+                                                        DescribedStream attached, std::string code,
+                                                        Instant deadline, const OutputSink& sink) {
+  CO_TRY_DO(check_driver(attached.process));
+  std::string id = attached.process.process_id;
   const std::string execution = random_hex(16);
   const std::string key = key_of(sandbox, id);
   Transcript transcript{budget_, execution, !sink};
@@ -267,7 +262,8 @@ Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
                                  deadline, sink);
   (void)co_await sending.cancel_and_join();
   if (!transcript.done()) {
-    note_unfinished(key, {execution, std::max(attached.offset, transcript.end_offset())});
+    note_unfinished(key,
+                    {execution, std::max(attached.process.output_bytes, transcript.end_offset())});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
@@ -303,8 +299,10 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
     Transcript transcript{budget_, earlier.execution};
     Loop& loop = *(co_await current_context()).loop;
     const OutputSink nowhere;
-    auto ended =
-        co_await with_deadline(deadline - loop.now(), collect(*stream, transcript, nowhere));
+    const auto definition = repl_of(process);
+    auto ended = co_await with_deadline(
+        deadline - loop.now(),
+        definition ? read_to_prompt(*stream, *definition) : collect(*stream, transcript, nowhere));
     if (!ended && is_deadline(ended.error())) {
       co_return false;
     }
@@ -341,23 +339,24 @@ Task<> Interpreters::send(SandboxRef sandbox, std::string id, std::string code) 
   if (code.size() > kMaxCodeBytes) {
     co_return fail(Code::kInvalidArgument, "the code is too long; write it to a file");
   }
-  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
-  if (repl_of(process)) {
+  CO_TRY(auto attached, co_await contexts_.follow_from_now(sandbox, id));
+  if (repl_of(attached.process)) {
+    attached.stream.reset();  // or it would wait for us to read
     co_return co_await contexts_.input(std::move(sandbox), std::move(id), std::move(code), false);
   }
-  CO_TRY(const auto attached, co_await attach(sandbox, process));
+  CO_TRY_DO(check_driver(attached.process));
   const std::string execution = random_hex(16);
-  note_unfinished(key_of(sandbox, id), {execution, attached.offset});
+  note_unfinished(key_of(sandbox, id), {execution, attached.process.output_bytes});
   co_return co_await attached.stream->send_channel(exec_line(execution, code));
 }
 
 Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
-  if (repl_of(process)) {
+  CO_TRY(const auto attached, co_await contexts_.follow_from_now(sandbox, id));
+  if (repl_of(attached.process)) {
     co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
   }
-  CO_TRY(const auto attached, co_await attach(sandbox, process));
-  if (attached.language.interrupt == Interrupt::kChannel) {
+  CO_TRY_DO(check_driver(attached.process));
+  if (language_of(attached.process)->interrupt == Interrupt::kChannel) {
     co_return co_await attached.stream->send_channel("interrupt\n");
   }
   co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);

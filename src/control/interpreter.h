@@ -69,12 +69,6 @@ class Interpreters {
     std::deque<Event*> waiting;
   };
   class Turn;
-  struct Attached {
-    Language language;
-    std::uint64_t offset = 0;
-    std::unique_ptr<ProcessStream> stream;
-  };
-
   // An execution that nobody saw the end of.
   struct Unfinished {
     std::string execution;
@@ -85,11 +79,12 @@ class Interpreters {
   // False: the deadline came first.
   Task<bool> finish_earlier(const SandboxRef& sandbox, const std::string& id, Instant deadline);
   void note_unfinished(std::string key, Unfinished unfinished);
-  Task<Attached> attach(const SandboxRef& sandbox, const guest::ProcessInfo& process);
+  // It runs and has a driver.
+  static Result<> check_driver(const guest::ProcessInfo& process);
   Task<> revive(SandboxRef sandbox, const guest::ProcessInfo& process);
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
                                       Instant deadline, const OutputSink& sink);
-  Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, const guest::ProcessInfo& process,
+  Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, DescribedStream attached,
                                             std::string code, Instant deadline,
                                             const OutputSink& sink);
   Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
@@ -100,14 +95,13 @@ class Interpreters {
   Task<Context> create_on_terminal(SandboxRef sandbox, ReplDefinition definition,
                                    ContextRequest request);
   Task<> await_ready_on_terminal(ProcessStream& stream, const ReplDefinition& definition);
-  Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, std::string id,
+  Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, DescribedStream attached,
                                               const ReplDefinition& definition, std::string code,
                                               Instant deadline, const OutputSink& sink);
   Task<Outcome> follow_on_terminal(SandboxRef sandbox, std::string id, ProcessStream& stream,
                                    TerminalExecution& execution, std::string code, Instant deadline,
                                    const OutputSink& sink);
-  Task<bool> finish_earlier_on_terminal(const SandboxRef& sandbox, const std::string& id,
-                                        const ReplDefinition& definition, Instant deadline);
+  Task<> read_to_prompt(ProcessStream& stream, const ReplDefinition& definition);
 
   Contexts& contexts_;
   CaptureBudget budget_;

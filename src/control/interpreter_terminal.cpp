@@ -98,22 +98,18 @@ Task<> Interpreters::await_ready_on_terminal(ProcessStream& stream,
   co_return std::move(ready);
 }
 
-Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox, std::string id,
+Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox,
+                                                          DescribedStream attached,
                                                           const ReplDefinition& definition,
                                                           std::string code, Instant deadline,
                                                           const OutputSink& sink) {
-  CO_TRY(const bool free, co_await finish_earlier_on_terminal(sandbox, id, definition, deadline));
-  if (!free) {
-    co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
-  }
-  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
-  CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, process.output_bytes));
+  std::string id = attached.process.process_id;
   const std::string key = key_of(sandbox, id);
   TerminalExecution execution{budget_, definition, !sink};
-  auto outcome = co_await follow_on_terminal(std::move(sandbox), std::move(id), *stream, execution,
-                                             std::move(code), deadline, sink);
+  auto outcome = co_await follow_on_terminal(std::move(sandbox), std::move(id), *attached.stream,
+                                             execution, std::move(code), deadline, sink);
   if (!execution.done() && !execution.ended()) {
-    note_unfinished(key, {{}, std::max(process.output_bytes, execution.end_offset())});
+    note_unfinished(key, {{}, std::max(attached.process.output_bytes, execution.end_offset())});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
@@ -153,34 +149,17 @@ Task<Outcome> Interpreters::follow_on_terminal(SandboxRef sandbox, std::string i
 }
 
 // What the earlier code still prints is not ours, nor is its prompt.
-Task<bool> Interpreters::finish_earlier_on_terminal(const SandboxRef& sandbox,
-                                                    const std::string& id,
-                                                    const ReplDefinition& definition,
-                                                    Instant deadline) {
-  const std::string key = key_of(sandbox, id);
-  const auto found = unfinished_.find(key);
-  if (found == unfinished_.end()) {
-    co_return true;
-  }
-  const std::uint64_t offset = found->second.offset;
-  CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, offset));
+Task<> Interpreters::read_to_prompt(ProcessStream& stream, const ReplDefinition& definition) {
   TerminalExecution earlier{budget_, definition, false};
-  Loop& loop = *(co_await current_context()).loop;
-  auto ended = co_await with_deadline(deadline - loop.now(), earlier.read_on(*stream, {}));
-  if (!ended && is_deadline(ended.error())) {
-    co_return false;
-  }
-  CO_TRY_DO(std::move(ended));
-  unfinished_.erase(key);
-  co_return true;
+  co_return co_await earlier.read_on(stream, {});
 }
 
 Task<> Interpreters::resize(SandboxRef sandbox, std::string id, guest::PtySize size) {
-  CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
-  if (!language_of(process)) {
+  CO_TRY(const auto attached, co_await contexts_.follow_from_now(sandbox, id));
+  if (!language_of(attached.process)) {
     co_return co_await contexts_.resize(std::move(sandbox), std::move(id), size);
   }
-  CO_TRY(const auto attached, co_await attach(sandbox, process));
+  CO_TRY_DO(check_driver(attached.process));
   co_return co_await attached.stream->send_channel(
       concat("resize ", size.rows, " ", size.columns, "\n"));
 }

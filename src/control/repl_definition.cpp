@@ -65,7 +65,8 @@ ReplDefinition ruby(std::string_view alias) {
   auto definition = with_prompts(alias, "ruby", prompts);
   definition.candidates = {{"irb", {"-f", "--nomultiline", "--nosingleline", "--nocolorize"}}};
   definition.setup = concat("conf.auto_indent_mode=false;conf.prompt_i=\"", prompts.main,
-                            "\";conf.prompt_s=conf.prompt_c=\"", prompts.more, "\";nil");
+                            "\";conf.prompt_s=conf.prompt_c=\"", prompts.more,
+                            "\";(conf.prompt_n=conf.prompt_c) rescue nil;nil");
   return definition;
 }
 

@@ -102,6 +102,9 @@ void Processes::attach(Connection& connection, std::string_view payload) {
     connection.send_error(process.error());
     return;
   }
+  if (request->describe) {
+    connection.send(Kind::kProcess, encode((*process)->info()));
+  }
   (*process)->attach(connection, request->from_offset, Process::Role::kReader);
 }
 

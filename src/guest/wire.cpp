@@ -343,7 +343,11 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
 }
 
 std::string encode(const AttachRequest& request) {
-  return ByteWriter{}.string(request.process_id).u64(request.from_offset).bytes();
+  return ByteWriter{}
+      .string(request.process_id)
+      .u64(request.from_offset)
+      .boolean(request.describe)
+      .bytes();
 }
 
 Result<AttachRequest> decode_attach(std::string_view payload) {
@@ -351,6 +355,7 @@ Result<AttachRequest> decode_attach(std::string_view payload) {
   AttachRequest request;
   request.process_id = in.string();
   request.from_offset = in.u64();
+  request.describe = in.boolean();
   TRY_DO(in.finish());
   TRY_DO(validate_process_id(request.process_id));
   return request;

@@ -11,7 +11,7 @@
 //   kPing              kPong
 //   kSpawn             kStarted, kOutput*, kExit                   kStdin, kStdinEnd, kSignal,
 //                                                                  kResize, kChannelInput, kSync
-//   kAttach            kStarted, kOutput*, kExit                   the same
+//   kAttach            (kProcess,) kStarted, kOutput*, kExit       the same
 //   kListProcesses     kProcess*, kEnd
 //   kGetProcess        kProcess
 //   kSignalProcess     kDone
@@ -180,6 +180,7 @@ struct SpawnRequest {
 struct AttachRequest {
   std::string process_id;
   std::uint64_t from_offset = 0;
+  bool describe = false;  // first kProcess: what it is, as it is at this moment
 };
 
 enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2, kPty = 3, kChannel = 4 };
