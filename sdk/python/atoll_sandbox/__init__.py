@@ -12,6 +12,7 @@ from ._async.contexts import AsyncContext
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
 from ._async.watches import AsyncWatch
+from ._archives import Unpacked
 from ._errors import (
     AtollError,
     AuthenticationError,
@@ -35,8 +36,9 @@ from ._errors import (
     TimeoutError,
     UnavailableError,
 )
+from ._models import ArchiveUnpacked
 from ._models import Context as ContextInfo
-from ._models import ExecutionError, FileEvent, FileInfo
+from ._models import ExecutionError, FileEvent, FileInfo, GlobResult, GrepResult
 from ._models import Sandbox as SandboxInfo
 from ._models import SandboxMetrics, SandboxTimes
 from ._models import Template as TemplateInfo
@@ -50,13 +52,13 @@ from ._sync.watches import Watch
 from ._version import VERSION as __version__
 
 __all__ = [
-    "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AsyncWatch", "AtollError",
-    "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError", "CommandResult",
-    "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context", "ContextInfo",
-    "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError", "FileInfo",
-    "FileNotFoundError", "InvalidRequestError", "NotFoundError", "OutputEvent",
-    "PermissionDeniedError", "Process", "ProcessEndedError", "ProtocolError", "RateLimitError",
-    "Result", "Sandbox", "SandboxInfo", "SandboxMetrics", "SandboxTimes", "ServerError",
-    "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError", "TimeoutError",
-    "UnavailableError", "Watch", "__version__",
+    "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AsyncWatch",
+    "AtollError", "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError",
+    "CommandResult", "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context",
+    "ContextInfo", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
+    "FileInfo", "FileNotFoundError", "GlobResult", "GrepResult", "InvalidRequestError",
+    "NotFoundError", "OutputEvent", "PermissionDeniedError", "Process", "ProcessEndedError",
+    "ProtocolError", "RateLimitError", "Result", "Sandbox", "SandboxInfo", "SandboxMetrics",
+    "SandboxTimes", "ServerError", "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError",
+    "TimeoutError", "UnavailableError", "Unpacked", "Watch", "__version__",
 ]

@@ -106,3 +106,49 @@ def test_upload_and_download(sandbox, folder, tmp_path):
     with pytest.raises(FileNotFoundError):
         sandbox.files.download(f"{folder}/nothing", tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["back", "here.bin"]
+
+
+def test_trees_go_both_ways(sandbox, folder, tmp_path):
+    source = tmp_path / "source"
+    (source / "src" / "empty").mkdir(parents=True)
+    (source / "src" / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (source / "src" / "run.sh").chmod(0o755)
+    (source / "link").symlink_to("src/run.sh")
+    (source / "large").write_bytes(b"x" * 3_000_000)
+    sent = sandbox.files.upload_tree(source, f"{folder}/tree")
+    assert (sent.files, sent.directories, sent.symlinks) == (2, 2, 1)
+    assert sandbox.commands.run(f"{folder}/tree/link").stdout == "ran\n"
+    sandbox.commands.run(f"ln -s /etc/passwd {folder}/tree/out; mkfifo {folder}/tree/fifo")
+    got = sandbox.files.download_tree(f"{folder}/tree", tmp_path / "back")
+    assert (got.files, got.links, got.skipped) == (2, 1, ["out"])
+    assert (tmp_path / "back" / "large").stat().st_size == 3_000_000
+    assert (tmp_path / "back" / "src" / "run.sh").stat().st_mode & 0o777 == 0o755
+    with pytest.raises(NotADirectoryError):
+        sandbox.files.upload_tree(source / "large", folder)
+    with pytest.raises(FileNotFoundError):
+        sandbox.files.download_tree(f"{folder}/nothing", tmp_path / "none")
+
+
+def test_archives_pass_through(sandbox, folder):
+    sandbox.files.write(f"{folder}/a/x", "1")
+    packed = b"".join(sandbox.files.archive(f"{folder}/a", compressed=True))
+    assert packed[:2] == b"\x1f\x8b"
+    assert sandbox.files.unpack(f"{folder}/b", packed).files == 1
+    assert sandbox.files.read(f"{folder}/b/x") == "1"
+    with pytest.raises(InvalidRequestError):
+        sandbox.files.unpack(f"{folder}/c", b"no archive at all" * 100)
+
+
+def test_search(sandbox, folder):
+    sandbox.files.write(f"{folder}/src/a.py", "import os\ndef main():\n  pass\n")
+    sandbox.files.write(f"{folder}/src/b.txt", "def other\n")
+    sandbox.files.write(f"{folder}/skip/c.py", "def hidden\n")
+    found = sandbox.files.glob("**/*.py", folder, exclude=["skip"])
+    assert [each.path for each in found.entries] == [f"{folder}/src/a.py"] and not found.truncated
+    lines = sandbox.files.grep(r"^def \w+", folder, include=["*.py"])
+    assert {(each.path, each.line, each.text) for each in lines.matches} == {
+        (f"{folder}/src/a.py", 2, "def main():"), (f"{folder}/skip/c.py", 1, "def hidden")}
+    assert sandbox.files.grep("main(", folder, fixed=True).matches[0].line == 2
+    assert sandbox.files.glob("*", "/usr/bin", max_results=3).truncated
+    with pytest.raises(InvalidRequestError):
+        sandbox.files.grep("(", folder)

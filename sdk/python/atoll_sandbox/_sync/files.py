@@ -5,11 +5,23 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import Iterator, List, Optional, Union
+import tempfile
+from typing import Iterator, List, Optional, Sequence, Union
 
+from .._archives import Unpacked, tar_pieces, unpack
 from .._errors import FileNotFoundError, InvalidRequestError
-from .._models import FileInfo, FileList, FileMode, FileMove, FileWritten
-from .._wire import LINES, QueryValue, Request, parse, path as api_path
+from .._models import (
+    ArchiveUnpacked,
+    FileInfo,
+    FileList,
+    FileMode,
+    FileMove,
+    FileWritten,
+    GlobResult,
+    GrepRequest,
+    GrepResult,
+)
+from .._wire import LINES, QueryValue, Request, Seconds, milliseconds, parse, path as api_path
 from ._platform import Content, body_of, in_thread, pending
 from .client import Client
 from .watches import Watch
@@ -92,6 +104,78 @@ class Files:
         finally:
             partial.unlink(missing_ok=True)
         return size
+
+    # Trees --------------------------------------------------------------------------------------
+    def upload_tree(self, local: LocalPath, remote: str, *,
+                    user: Optional[str] = None) -> ArchiveUnpacked:
+        """Copies what is in a directory of this machine into one of the sandbox, which is made when
+        it is missing. Modes, times and links are kept, owners are not."""
+        root = pathlib.Path(local)
+        if not root.is_dir():
+            raise NotADirectoryError(f"{root} is not a directory; upload() takes files")
+        return self.unpack(remote, tar_pieces(root), user=user)
+
+    def download_tree(self, remote: str, local: LocalPath, *,
+                      user: Optional[str] = None) -> Unpacked:
+        """Copies what is in a directory of the sandbox into one of this machine. Nothing is written
+        outside of it, whatever the sandbox says; links that point out of it are left out."""
+        with tempfile.TemporaryFile() as archive:
+            for piece in self.archive(remote, user=user):
+                in_thread(archive.write, piece)
+            archive.seek(0)
+            return in_thread(unpack, archive, pathlib.Path(local))
+
+    def archive(self, path: str, *, compressed: bool = False,
+                user: Optional[str] = None) -> Iterator[bytes]:
+        """A tree as a tar archive, piece by piece."""
+        reply = self._client.open(Request(
+            "GET", f"{self._path}/archive", lasting=True,
+            query={"path": path, "format": "tar.gz" if compressed else "tar", "user": user}))
+        try:
+            piece = reply.next_piece()
+            while piece:
+                yield piece
+                piece = reply.next_piece()
+        finally:
+            reply.close()
+
+    def unpack(self, path: str, archive: Content, *,
+               user: Optional[str] = None) -> ArchiveUnpacked:
+        """Unpacks a tar archive (plain, gzip, zstd, xz, bzip2) into a directory while it is sent:
+        bytes, an open file or pieces of bytes."""
+        body = body_of(archive)
+        return parse(ArchiveUnpacked.from_json, self._client.call(Request(
+            "PUT", f"{self._path}/archive", query={"path": path, "user": user}, content=body,
+            headers={"Content-Type": "application/x-tar"}, repeatable=isinstance(body, bytes),
+            lasting=True)))
+
+    # Searching ----------------------------------------------------------------------------------
+    def glob(self, pattern: str, path: str = ".", *, exclude: Sequence[str] = (),
+             ignore_case: bool = False, max_results: Optional[int] = None,
+             timeout: Optional[Seconds] = None,
+             user: Optional[str] = None) -> GlobResult:
+        """Files below `path` by name: `*`, `?` and `[..]` within a component, `**` for any number
+        of them. `truncated` says that there may be more."""
+        return parse(GlobResult.from_json, self._client.call(Request(
+            "GET", f"{self._path}/glob", query={
+                "pattern": pattern, "path": path, "exclude": exclude, "ignore_case": ignore_case,
+                "max_results": max_results, "timeout_ms": milliseconds(timeout, "timeout"),
+                "user": user})))
+
+    def grep(self, pattern: str, path: str = ".", *, include: Sequence[str] = (),
+             exclude: Sequence[str] = (), fixed: bool = False, ignore_case: bool = False,
+             context: int = 0, max_results: Optional[int] = None,
+             timeout: Optional[Seconds] = None,
+             user: Optional[str] = None) -> GrepResult:
+        """Lines of the files below `path` that match a regular expression (RE2), or with `fixed`
+        contain a text. `include` and `exclude` are globs of file names."""
+        body = GrepRequest(
+            pattern=pattern, path=path, user=user, fixed=fixed or None,
+            ignore_case=ignore_case or None, include=[*include] or None,
+            exclude=[*exclude] or None, context=context or None, max_results=max_results,
+            timeout_ms=milliseconds(timeout, "timeout"))
+        return parse(GrepResult.from_json, self._client.call(
+            Request("POST", f"{self._path}/grep", json=body.to_json(), repeatable=True)))
 
     # Names --------------------------------------------------------------------------------------
     def list(self, path: str = ".", *, user: Optional[str] = None) -> List[FileInfo]:
