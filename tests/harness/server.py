@@ -117,6 +117,18 @@ class Server:
                 found |= {int(pid) for pid in kernel.read(f"{top}/cgroup.procs").split()}
         return found
 
+    def cell_file(self, sandbox_id, *names):
+        """The first of these cgroup files that a sandbox has: version 1 and 2 name them apart."""
+        for group in kernel.cgroups_named(f"atoll-{self.instance()}"):
+            for name in names:
+                path = os.path.join(group, f"cell-{sandbox_id}", name)
+                if os.path.exists(path):
+                    return kernel.read(path).strip()
+        raise AssertionError(f"sandbox {sandbox_id} has none of {names}")
+
+    def memory_limit(self, sandbox_id):
+        return int(self.cell_file(sandbox_id, "memory.limit_in_bytes", "memory.max"))
+
     def stop(self, signal_number=signal.SIGTERM):
         """Ends the server and fails when anything of it is left."""
         if self.process is None:

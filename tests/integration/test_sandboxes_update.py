@@ -1,22 +1,10 @@
 """Changing a sandbox that runs: environment, limits, times; and what it uses."""
-import os
 import time
 
 import pytest
 
-from harness import kernel
 from harness.client import ApiError
 from harness.server import wait_until
-
-
-def control_file(server, sandbox_id, *names):
-    """What the kernel has for a sandbox, version 1 or 2."""
-    for group in kernel.cgroups_named(f"atoll-{server.instance()}"):
-        for name in names:
-            path = os.path.join(group, f"cell-{sandbox_id}", name)
-            if os.path.exists(path):
-                return kernel.read(path).strip()
-    raise AssertionError(f"no {names} of {sandbox_id}")
 
 
 def put(sandbox, method="PUT", **config):
@@ -36,9 +24,9 @@ def test_limits_change_in_the_running_cell(server, create, method):
     marker = sandbox.start("sleep 600")
     data = put(sandbox, method, resources={"memory": "512Mi", "cpu": "250m"})
     assert data["resources"]["memory"] == "512Mi" and data["resources"]["cpu"] == "250m"
-    memory = control_file(server, sandbox.id, "memory.limit_in_bytes", "memory.max")
-    cpu = control_file(server, sandbox.id, "cpu.cfs_quota_us", "cpu.max")
-    assert memory == str(512 << 20) and cpu.split()[0] == "25000"
+    assert server.memory_limit(sandbox.id) == 512 << 20
+    cpu = server.cell_file(sandbox.id, "cpu.cfs_quota_us", "cpu.max")
+    assert cpu.split()[0] == "25000"
     assert sandbox.get()["runtime_generation"] == 1, "nothing was restarted"
     running = sandbox.client.expect(200, "GET", f"{sandbox.path}/contexts/{marker['id']}").data
     assert running["running"] is True
@@ -65,8 +53,7 @@ def test_less_memory_than_is_used_is_refused(server, create):
     assert answer.status == 409 and answer.error["code"] == "conflict"
     assert answer.error["details"]["reason"] == "memory_in_use"
     assert sandbox.get()["resources"]["memory"] == "512Mi"
-    memory = control_file(server, sandbox.id, "memory.limit_in_bytes", "memory.max")
-    assert memory == str(512 << 20)
+    assert server.memory_limit(sandbox.id) == 512 << 20
 
 
 @pytest.mark.parametrize("config,named", [
@@ -121,9 +108,11 @@ def test_refresh_keeps_a_sandbox_and_its_end_comes_to_the_second(client, create)
 
 def test_idle_time_runs_only_while_nobody_uses_it(client, create):
     sandbox = create(idle_ttl=2)
-    # A command that is being waited for is use, however long it takes.
-    assert sandbox.out("sleep 3; echo done") == "done\n"
+    context = sandbox.start("sleep 3; echo done")
+    # An attached stream is use, also while nothing comes.
+    output, ending = sandbox.stream_bytes(context["id"])
     used = time.monotonic()
+    assert output == b"done\n" and ending["exit_code"] == 0
     assert sandbox.get()["idle_expires_at"]
     # Looking at it is not.
     wait_until(lambda: gone(client, sandbox), 20, "the idle sandbox ends")

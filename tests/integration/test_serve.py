@@ -115,6 +115,10 @@ def test_sigterm_leaves_nothing_and_a_restart_keeps_files(own):
     sandbox.write("/home/user/kept.txt", "kept")
     sandbox.out("echo system > /etc/kept; chmod 4755 /etc/kept; rm /etc/issue", user="root")
     sandbox.start(["sleep", "1000"])
+    change = {"config": {"resources": {"memory": "768Mi"}, "env_vars": {"KEPT": "changed"}}}
+    own.client.expect(200, "PUT", sandbox.path, change)
+    named = {"template": "default", "name": "kept", "get_or_create": True}
+    named_id = own.client.expect(201, "POST", "/api/v1/sandboxes", named).data["sandbox_id"]
     generation = sandbox.get()["runtime_generation"]
     deleted = own.client.create()
     deleted.delete()
@@ -124,10 +128,14 @@ def test_sigterm_leaves_nothing_and_a_restart_keeps_files(own):
     own.start()
     assert own.key == key
     sandbox.client = other.client = own.client
-    assert set(own.client.list_ids()) == {sandbox.id, other.id}
+    assert set(own.client.list_ids()) == {sandbox.id, other.id, named_id}
+    again = own.client.expect(200, "POST", "/api/v1/sandboxes", named).data
+    assert again["sandbox_id"] == named_id
+    own.client.expect(202, "DELETE", f"/api/v1/sandboxes/{named_id}")
     assert sandbox.read("/home/user/kept.txt") == b"kept"
     assert sandbox.out("cat /etc/kept; stat -c '%a %U' /etc/kept; ls /etc/issue 2>&1 | wc -l; "
-                       "echo $KEPT") == "system\n4755 root\n1\nyes\n"
+                       "echo $KEPT") == "system\n4755 root\n1\nchanged\n"
+    assert own.memory_limit(sandbox.id) == 768 << 20
     data = sandbox.get()
     assert data["status"] == "running" and data["runtime_generation"] == generation + 1
     assert other.out(["echo", "alive"]) == "alive\n"
