@@ -11,7 +11,19 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from harness.contract import contract  # noqa: E402
 from harness.server import ENVIRONMENT_SECRET, Server  # noqa: E402
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How much of the contract this run has seen working."""
+    everything = {operation["operationId"] for _, _, operation in contract().operations()}
+    seen = contract().seen
+    if seen:
+        missing = sorted(everything - seen)
+        terminalreporter.write_line(
+            f"contract: {len(seen)} of {len(everything)} operations answered with success"
+            + (f"; not: {', '.join(missing)}" if missing else ""))
 
 
 @pytest.fixture(scope="session")

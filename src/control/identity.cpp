@@ -45,6 +45,24 @@ bool role_may(const RoleRow& row, Permission permission) {
 
 }  // namespace
 
+std::string_view permission_name(Permission permission) {
+  switch (permission) {
+    case Permission::kSandboxCreate:
+      return "sandbox:create";
+    case Permission::kSandboxRead:
+      return "sandbox:read";
+    case Permission::kSandboxWrite:
+      return "sandbox:write";
+    case Permission::kSandboxDelete:
+      return "sandbox:delete";
+    case Permission::kTemplateRead:
+      return "template:read";
+    case Permission::kTemplateWrite:
+      return "template:write";
+  }
+  return "";
+}
+
 bool Principal::may(Permission permission) const {
   return std::any_of(roles.begin(), roles.end(), [permission](const std::string& role) {
     return std::any_of(kRoles.begin(), kRoles.end(), [&](const RoleRow& row) {

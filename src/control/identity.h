@@ -23,6 +23,7 @@ enum class Permission : std::uint8_t {
   kTemplateRead,
   kTemplateWrite,  // create, build, update, delete
 };
+std::string_view permission_name(Permission permission);  // "sandbox:create"
 
 struct Principal {
   std::string key_id;

@@ -2,13 +2,18 @@
 
 It stays close to the wire on purpose: tests see status codes, headers and the envelope as they are.
 `Client.call` returns an Answer whatever the status; the shortcuts raise ApiError when it is not the
-one a well-behaved server gives.
+one a well-behaved server gives. Every exchange is held against the contract.
 """
 import base64
 import http.client
 import json
 import threading
 import urllib.parse
+
+from harness.contract import contract
+
+# Of a stream, the first this many; a long one would take longer to judge than to make.
+JUDGED_EVENTS = 100
 
 
 class ApiError(AssertionError):
@@ -43,12 +48,16 @@ class Answer:
 class Client:
     """Thread-safe: every thread keeps its own connection."""
 
-    def __init__(self, host, port, key, timeout=60):
-        self.host, self.port, self.key, self.timeout = host, port, key, timeout
+    def __init__(self, host, port, key, timeout=60, tls=None):
+        self.host, self.port, self.key, self.timeout, self.tls = host, port, key, timeout, tls
         self._local = threading.local()
 
     def connection(self, timeout=None):
-        return http.client.HTTPConnection(self.host, self.port, timeout=timeout or self.timeout)
+        timeout = timeout or self.timeout
+        if self.tls is not None:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=timeout,
+                                               context=self.tls)
+        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
 
     def headers(self, extra=None):
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -81,6 +90,7 @@ class Client:
                 answer = Answer(response.status, response.headers, response.read())
                 if timeout is not None:
                     self.forget_connection()
+                contract().check(method, path, headers, body, answer)
                 return answer
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 self.forget_connection()
@@ -168,9 +178,12 @@ class Sandbox:
             if response.status != 200:
                 raise ApiError("GET", "stream", Answer(response.status, response.headers,
                                                        response.read()))
-            for line in response:
+            for number, line in enumerate(response):
                 if line.strip():
-                    yield json.loads(line)
+                    event = json.loads(line)
+                    if number < JUDGED_EVENTS or event.get("type") != "output":
+                        contract().judge_schema("StreamEvent", event)
+                    yield event
         finally:
             connection.close()
 

@@ -11,6 +11,7 @@ import secrets
 import select
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
@@ -20,7 +21,7 @@ from harness.client import Client
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BIN_DIR = pathlib.Path(os.environ.get("ATOLL_BIN_DIR", REPOSITORY / "build" / "bin"))
-READY_LINE = re.compile(rb"http://([0-9.]+|\[[0-9a-f:]+\]):([0-9]+)")
+READY_LINE = re.compile(rb"(https?)://([0-9.]+|\[[0-9a-f:]+\]):([0-9]+)")
 # A first start on a machine without a cached template bootstraps one.
 READY_SECONDS = 420
 STOP_SECONDS = 60
@@ -40,13 +41,15 @@ def wait_until(condition, seconds, what):
 
 
 class Server:
-    def __init__(self, data_dir=None, bin_dir=BIN_DIR, extra=()):
+    def __init__(self, data_dir=None, bin_dir=BIN_DIR, extra=(), authority=None):
+        """`authority`: the certificate to trust when the server speaks TLS."""
         self.owns_data_dir = data_dir is None
         self.data_dir = data_dir or tempfile.mkdtemp(prefix="atoll-test-")
         # The API process is somebody else and must be able to pass through.
         os.chmod(self.data_dir, 0o755)
         self.bin_dir = pathlib.Path(bin_dir)
         self.extra = list(extra)
+        self.tls = ssl.create_default_context(cafile=authority) if authority else None
         self.process = None
         self.output = b""
         self.seen_pids = set()
@@ -70,9 +73,10 @@ class Server:
                 self.process.wait()
                 raise AssertionError(f"no ready line; stdout {self.output!r}; log:\n{self.log()}")
             self.output += piece
-        self.host, self.port = match.group(1).decode(), int(match.group(2))
+        self.scheme, self.host = match.group(1).decode(), match.group(2).decode()
+        self.port = int(match.group(3))
         self.key = pathlib.Path(self.data_dir, "admin.key").read_text().strip()
-        self.client = Client(self.host, self.port, self.key)
+        self.client = Client(self.host, self.port, self.key, tls=self.tls)
         self.note_pids()
         return self
 
@@ -80,7 +84,7 @@ class Server:
         return kernel.read(self.log_path)[-size:]
 
     def url(self):
-        return f"http://{self.host}:{self.port}"
+        return f"{self.scheme}://{self.host}:{self.port}"
 
     def note_pids(self):
         if self.process is not None and self.process.poll() is None:

@@ -7,6 +7,8 @@ import struct
 
 import pytest
 
+from harness.contract import contract
+
 
 class WebSocket:
     """Just enough of RFC 6455 for a test."""
@@ -59,7 +61,9 @@ class WebSocket:
                 self.send(payload, 10)
                 continue
             assert opcode == 1, (opcode, payload)
-            return json.loads(payload)
+            frame = json.loads(payload)
+            contract().judge_frame("connectContext", "server", frame)
+            return frame
 
     def until_done(self):
         """Text per source, and the done frame; checks that a close 1000 follows."""

@@ -3,12 +3,12 @@
 //
 // POST contexts and POST contexts/{c}/exec answer so when the request says "Accept:
 // application/x-ndjson". A slow reader slows the process down; nothing is dropped or kept here.
+#include "service/native/context_lines.h"
+
 #include "base/strings.h"
 #include "control/interpreter.h"
-#include "service/native/context_json.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
-#include "service/native/routes.h"
 
 namespace atl::service::native {
 namespace {
@@ -17,15 +17,7 @@ using control::ProcessStream;
 using control::SandboxRef;
 
 std::string output_line(const guest::Output& output) {
-  return concat("{\"type\":\"output\",\"source\":\"", source_name(output.header.stream),
-                "\",\"offset\":", output.header.offset, ",\"data_base64\":\"",
-                base64_encode(output.bytes), "\"}\n");
-}
-
-std::string exit_line(const guest::ExitStatus& status) {
-  Json line = Json::object({{"type", "exit"}});
-  set_exit(line, guest::ProcessInfo{.running = false, .exit = status});
-  return line.dump() + "\n";
+  return output_object(output) + "\n";
 }
 
 // Until the exit, which is the last line. A client that goes away while the process is silent is
@@ -42,7 +34,7 @@ Task<> send_events(NativeExchange& exchange, ProcessStream& stream) {
       co_return fail(std::move(event).error());
     }
     if (const auto* exit = std::get_if<guest::ExitStatus>(&*event)) {
-      const std::string line = exit_line(*exit);
+      const std::string line = exit_object(*exit) + "\n";
       CO_TRY_DO(co_await exchange.write(line));
       co_return co_await exchange.finish();
     }
@@ -71,7 +63,30 @@ Task<> send_output(NativeExchange& exchange, std::string line) {
   co_return ok();
 }
 
+// After what a browser has seen, or where the caller says.
+Result<std::uint64_t> start_offset(const http::Request& request) {
+  TRY(const auto from, query_integer(request.query, "from", 0, INT64_MAX));
+  const auto last = request.headers.get("Last-Event-ID");
+  const auto seen = last.empty() ? std::nullopt : parse_i64(last);
+  if (!last.empty() && (!seen || *seen < 0)) {
+    return fail(Code::kInvalidArgument, "header \"Last-Event-ID\" must be an id of an event");
+  }
+  return static_cast<std::uint64_t>(seen.value_or(from.value_or(0)));
+}
+
 }  // namespace
+
+std::string output_object(const guest::Output& output) {
+  return concat("{\"type\":\"output\",\"source\":\"", source_name(output.header.stream),
+                "\",\"offset\":", output.header.offset, ",\"data_base64\":\"",
+                base64_encode(output.bytes), "\"}");
+}
+
+std::string exit_object(const guest::ExitStatus& status) {
+  Json object = Json::object({{"type", "exit"}});
+  set_exit(object, guest::ProcessInfo{.running = false, .exit = status});
+  return object.dump();
+}
 
 bool wants_lines(const NativeExchange& exchange) {
   return to_lower(exchange.request().headers.get("Accept")).find("application/x-ndjson") !=
@@ -85,10 +100,11 @@ Task<> start_lines(NativeExchange& exchange, int status) {
 }
 
 Task<> ContextRoutes::stream(NativeExchange& exchange, SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto from, query_integer(exchange.request().query, "from", 0, INT64_MAX));
-  CO_TRY(const auto stream,
-         co_await contexts_.follow(std::move(sandbox), std::move(id),
-                                   static_cast<std::uint64_t>(from.value_or(0))));
+  CO_TRY(const auto from, start_offset(exchange.request()));
+  CO_TRY(const auto stream, co_await contexts_.follow(std::move(sandbox), std::move(id), from));
+  if (wants_events(exchange)) {
+    co_return co_await follow_as_events(exchange, *stream);
+  }
   CO_TRY_DO(co_await start_lines(exchange, 200));
   co_return co_await send_events(exchange, *stream);
 }

@@ -34,17 +34,17 @@ Task<> MetaRoutes::respond_health(NativeExchange& exchange, int status, std::str
 }
 
 void MetaRoutes::add_to(RouteTable& table) {
-  table.add_public("GET", "/healthz", [this](NativeExchange& exchange, const auto&) {
+  table.add_public_get("/healthz", [this](NativeExchange& exchange, const auto&) {
     return respond_health(exchange, 200, "ok");
   });
-  table.add_public("GET", "/readyz", [this](NativeExchange& exchange, const auto&) {
+  table.add_public_get("/readyz", [this](NativeExchange& exchange, const auto&) {
     const bool ready = sandboxes_.ready();
     return respond_health(exchange, ready ? 200 : 503, ready ? "ready" : "not_ready");
   });
-  table.add_public("GET", "/metrics", [this](NativeExchange& exchange, const auto&) {
+  table.add_public_get("/metrics", [this](NativeExchange& exchange, const auto&) {
     return respond_metrics(exchange, metrics_);
   });
-  table.add_public("GET", "/metadata", [](NativeExchange& exchange, const auto&) {
+  table.add_public_get("/metadata", [](NativeExchange& exchange, const auto&) {
     return respond_metadata(exchange);
   });
 }

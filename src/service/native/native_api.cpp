@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "service/native/contract_routes.h"
 #include "service/native/envelope.h"
 
 namespace atl::service::native {
@@ -57,6 +58,8 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
   contexts_.add_to(table);
   files_.add_to(table);
   templates_.add_to(table);
+  add_contract_routes(table);
+  routes_ = table.entries();
 }
 
 Task<> NativeApi::handle(http::Exchange& exchange) {

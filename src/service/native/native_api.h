@@ -25,6 +25,8 @@ class NativeApi {
 
   // http::Handler: [&api](http::Exchange& exchange) { return api.handle(exchange); }
   Task<> handle(http::Exchange& exchange);
+  // For the test that holds them against the contract.
+  const std::vector<RouteEntry>& routes() const { return routes_; }
 
  private:
   Task<> dispatch(NativeExchange& exchange, std::string_view& pattern);
@@ -41,6 +43,7 @@ class NativeApi {
   ContextRoutes contexts_;
   FileRoutes files_;
   TemplateRoutes templates_;
+  std::vector<RouteEntry> routes_;
 };
 
 }  // namespace atl::service::native

@@ -1,10 +1,13 @@
 #include "service/native/routes.h"
 
+#include "base/strings.h"
+
 namespace atl::service::native {
 namespace {
 
-Task<> refuse(std::string_view what) {
-  co_return fail(Code::kPermissionDenied, std::string{what});
+Task<> refuse(control::Permission permission) {
+  co_return fail(Code::kPermissionDenied,
+                 concat("the roles of this API key do not allow ", permission_name(permission)));
 }
 
 constexpr std::string_view kSandboxPrefix = "/api/v1/sandboxes/{id}";
@@ -24,6 +27,7 @@ NativeExchange& native(http::Exchange& exchange) {
 
 void RouteTable::add(std::string_view method, std::string_view pattern,
                      control::Permission permission, NativeHandler handler) {
+  entries_.push_back({std::string{method}, std::string{pattern}, permission});
   const bool about_sandbox = pattern.starts_with(kSandboxPrefix);
   const bool uses = about_sandbox && !only_looks(method, pattern);
   router_.add(
@@ -32,7 +36,7 @@ void RouteTable::add(std::string_view method, std::string_view pattern,
           http::Exchange& any, const http::PathParameters& parameters) {
         NativeExchange& exchange = native(any);
         if (!exchange.principal().may(permission)) {
-          return refuse("the roles of this API key do not allow this");
+          return refuse(permission);
         }
         if (about_sandbox) {
           exchange.concerns(parameter(parameters, "id"));
@@ -44,13 +48,14 @@ void RouteTable::add(std::string_view method, std::string_view pattern,
       });
 }
 
-void RouteTable::add_public(std::string_view method, std::string_view pattern,
-                            NativeHandler handler) {
-  router_.add(method, pattern,
-              [handler = std::move(handler)](http::Exchange& exchange,
-                                             const http::PathParameters& parameters) {
-                return handler(native(exchange), parameters);
-              });
+void RouteTable::add_public_get(std::string_view pattern, NativeHandler handler) {
+  entries_.push_back({"GET", std::string{pattern}, std::nullopt});
+  for (const auto* method : {"GET", "HEAD"}) {
+    router_.add(method, pattern,
+                [handler](http::Exchange& exchange, const http::PathParameters& parameters) {
+                  return handler(native(exchange), parameters);
+                });
+  }
 }
 
 std::string parameter(const http::PathParameters& parameters, std::string_view name) {

@@ -14,6 +14,13 @@
 
 namespace atl::service::native {
 
+// A route as the contract (api/openapi.yaml) must have it.
+struct RouteEntry {
+  std::string method;
+  std::string pattern;
+  std::optional<control::Permission> permission;  // none: no key needed
+};
+
 // Adds routes that first check a permission of the caller. A route below /sandboxes/{id} is a use
 // of that sandbox for as long as it is being answered, unless it only looks at what we know about
 // it.
@@ -23,11 +30,14 @@ class RouteTable {
       : router_(router), sandboxes_(sandboxes) {}
   void add(std::string_view method, std::string_view pattern, control::Permission permission,
            NativeHandler handler);
-  void add_public(std::string_view method, std::string_view pattern, NativeHandler handler);
+  // Answers HEAD as well: what is public is small, and monitors and caches ask for it.
+  void add_public_get(std::string_view pattern, NativeHandler handler);
+  const std::vector<RouteEntry>& entries() const { return entries_; }
 
  private:
   http::Router& router_;
   control::Sandboxes& sandboxes_;
+  std::vector<RouteEntry> entries_;
 };
 
 // Health, readiness, metrics, metadata: no key needed.
