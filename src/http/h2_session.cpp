@@ -244,6 +244,7 @@ void Http2Session::finish_head(Http2Stream& stream) {
   stream.refusal = gate_request(head);
   if (!stream.refusal && !head.headers.has("content-length") && !stream.input_ended) {
     head.framing = {Framing::Kind::kChunked, 0};  // a body of unknown length
+    head.expects_continue = head.headers.has("expect");
   }
 }
 

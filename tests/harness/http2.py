@@ -74,7 +74,7 @@ class Http2:
         """Sends it and returns the stream."""
         stream = self.h2.get_next_available_stream_id()
         fields = [(":method", method), (":scheme", self.scheme), (":authority", self.authority),
-                  (":path", path), ("authorization", f"Bearer {self.key}"), *headers]
+                  (":path", path), *headers, ("authorization", f"Bearer {self.key}")]
         self.h2.send_headers(stream, fields, end_stream=end and body is None)
         if body is not None:
             self.h2.send_data(stream, body, end_stream=end)
