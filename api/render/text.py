@@ -14,6 +14,17 @@ Command line:
     atoll run --rm -- python3 -c 'print(6 * 7)'
     id=$(atoll create -q); atoll exec $id -- ls -la; atoll cp file.txt $id:/workspace/; atoll rm $id
 
+Python (`pip install atoll-sandbox`):
+
+    from atoll_sandbox import Sandbox
+    with Sandbox.create() as sandbox:
+        print(sandbox.run_code("1 + 1").text)
+
+JavaScript and TypeScript (`npm install @atoll/sandbox`):
+
+    import { Sandbox } from '@atoll/sandbox'
+    await Sandbox.with(async sandbox => console.log((await sandbox.runCode('1 + 1')).text))
+
 HTTP, every route with `Authorization: Bearer $ATOLL_API_KEY`:
 
     POST /api/v1/sandboxes {"template": "default"}                       -> data.sandbox_id
