@@ -21,7 +21,7 @@ DELIMITER = "ATOLLPAGE"
 
 def literal(content):
     assert f"){DELIMITER}" not in content
-    return f'R"{DELIMITER}({content}){DELIMITER}"'
+    return f'R"{DELIMITER}({content}){DELIMITER}"sv'
 
 
 def source(pages):
@@ -36,6 +36,7 @@ def source(pages):
             '// Longer than the standard asks of a compiler; ours take them.\n'
             '#pragma clang diagnostic ignored "-Woverlength-strings"\n\n'
             'namespace atl::service::native {\n\n'
+            'using namespace std::string_view_literals;\n\n'
             'std::span<const ContractPage> contract_pages() {\n'
             '  static constexpr auto kPages = std::to_array<ContractPage>({\n'
             + "".join(rows) +
