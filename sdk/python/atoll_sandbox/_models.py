@@ -334,7 +334,13 @@ class SandboxList:
 MetricStatistic = Literal["auto", "average", "minimum", "maximum", "last", "rate"]
 
 
-MetricName = Literal["sandbox.cpu.utilization", "sandbox.cpu.usage", "sandbox.cpu.time", "sandbox.cpu.limit", "sandbox.memory.usage", "sandbox.memory.working_set", "sandbox.memory.available", "sandbox.memory.limit", "sandbox.memory.utilization", "sandbox.network.io", "sandbox.network.errors", "sandbox.process.count", "sandbox.rootfs.writable.usage", "sandbox.rootfs.writable.inodes"]
+MetricName = Literal[
+    "sandbox.cpu.utilization", "sandbox.cpu.usage", "sandbox.cpu.time", "sandbox.cpu.limit",
+    "sandbox.memory.usage", "sandbox.memory.working_set", "sandbox.memory.available",
+    "sandbox.memory.limit", "sandbox.memory.utilization", "sandbox.network.io",
+    "sandbox.network.errors", "sandbox.process.count", "sandbox.rootfs.writable.usage",
+    "sandbox.rootfs.writable.inodes",
+]
 
 
 @dataclass(frozen=True)

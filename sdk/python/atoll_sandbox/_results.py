@@ -37,7 +37,7 @@ class CommandResult:
     """How a command ended.
 
     `outcome` is "completed" (it exited by itself), "timed_out", "killed" (`signal` says by which)
-    or "lost" (the connection could not be restored; `sandbox.commands.connect(id)` may find it again).
+    or "lost" (the connection could not be restored; `sandbox.commands.connect(id)` may find it).
     """
 
     id: str

@@ -33,6 +33,14 @@ def test_sources_of_a_write(sandbox, folder):
         assert sandbox.files.read(f"{folder}/file") == "data"
 
 
+def test_a_file_that_is_there_is_kept_when_asked(sandbox, folder):
+    sandbox.files.write(f"{folder}/once", "1", overwrite=False)
+    with pytest.raises(FileExistsError, match="once") as caught:
+        sandbox.files.write(f"{folder}/once", "2", overwrite=False)
+    assert isinstance(caught.value, ConflictError) and caught.value.request_id
+    assert sandbox.files.read(f"{folder}/once") == "1"
+
+
 def test_relative_paths_start_in_the_working_directory(sandbox):
     sandbox.files.write("relative.txt", "x")
     assert sandbox.commands.run("cat relative.txt").stdout == "x"

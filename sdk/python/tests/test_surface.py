@@ -48,9 +48,9 @@ def test_exports_exist():
 
 def test_types_are_strict():
     pytest.importorskip("mypy")
-    done = subprocess.run([sys.executable, "-m", "mypy", "--no-incremental", "--cache-dir=/dev/null",
-                           "--strict", "atoll_sandbox", "tests/typed_usage.py"], cwd=SDK,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-incremental", "--cache-dir=/dev/null", "--strict",
+         "atoll_sandbox", "tests/typed_usage.py"], cwd=SDK, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -14,6 +14,9 @@ def everyday() -> Optional[str]:
         with sandbox.create_context("bash") as context:
             execution: Execution = context.run("echo hi", on_stdout=print)
         entries: List[FileInfo] = sandbox.files.list("/")
+        with sandbox.files.watch("/tmp") as watch:
+            changed = [event.path for event in watch]
+        print(changed, sandbox.files.grep("x").matches[0].line, sandbox.metrics().current)
         for piece in sandbox.files.stream("/etc/hosts"):
             print(len(piece), done.exit_code, execution.ok, entries[0].mod_time.year)
         return sandbox.run_code("1").text

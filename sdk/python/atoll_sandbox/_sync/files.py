@@ -9,7 +9,7 @@ import tempfile
 from typing import Iterator, List, Optional, Sequence, Union
 
 from .._archives import Unpacked, tar_pieces, unpack
-from .._errors import FileNotFoundError, InvalidRequestError
+from .._errors import ConflictError, FileExistsError, FileNotFoundError, InvalidRequestError
 from .._models import (
     ArchiveUnpacked,
     FileInfo,
@@ -74,14 +74,24 @@ class Files:
         finally:
             reply.close()
 
-    def write(self, path: str, data: Content, *, user: Optional[str] = None) -> int:
+    def write(self, path: str, data: Content, *, overwrite: bool = True,
+              user: Optional[str] = None) -> int:
         """Replaces a file at once, or not at all; makes missing parents. `data` is text, bytes, an
-        open file or pieces of bytes, which are sent as they come. Returns the size."""
+        open file or pieces of bytes, which are sent as they come. With `overwrite=False` a file
+        that is there is a FileExistsError. Returns the size."""
         body = body_of(data)
-        answer = self._client.call(Request(
-            "POST", self._path, query={"path": path, "user": user}, content=body,
-            headers={"Content-Type": "application/octet-stream"},
-            repeatable=isinstance(body, bytes), lasting=True))
+        headers = {"Content-Type": "application/octet-stream"}
+        if not overwrite:
+            headers["If-None-Match"] = "*"
+        try:
+            answer = self._client.call(Request(
+                "POST", self._path, query={"path": path, "user": user}, content=body,
+                headers=headers, repeatable=overwrite and isinstance(body, bytes), lasting=True))
+        except ConflictError as error:
+            if error.status == 412:
+                raise FileExistsError(f"{path} is already there", status=412, code=error.code,
+                                      reason=error.reason, request_id=error.request_id) from None
+            raise
         return parse(FileWritten.from_json, answer).size
 
     def upload(self, local: LocalPath, remote: str, *, user: Optional[str] = None) -> int:
