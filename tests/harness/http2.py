@@ -52,6 +52,9 @@ class Http2:
                 if isinstance(event, h2.events.DataReceived):
                     self.h2.acknowledge_received_data(event.flow_controlled_length,
                                                       event.stream_id)
+                elif isinstance(event, h2.events.ConnectionTerminated) and not event.error_code:
+                    # To the library a GOAWAY ends everything; streams that are open go on.
+                    self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
             try:
                 self.flush()
             except OSError:
