@@ -24,11 +24,23 @@ bool runs_a_command(const Command& command) {
          std::holds_alternative<ReplOptions>(command);
 }
 
+// These say something useful also without a server.
+bool needs_no_server(const Command& command) {
+  return std::holds_alternative<DoctorOptions>(command) ||
+         std::holds_alternative<CompletionOptions>(command) ||
+         std::holds_alternative<CompleteOptions>(command) ||
+         std::holds_alternative<CertDevOptions>(command) ||
+         std::holds_alternative<VersionOptions>(command);
+}
+
 struct Dispatch {
   CommandContext& context;
   Task<int> operator()(const RunOptions& options) { return command_run(context, options); }
   Task<int> operator()(const ExecOptions& options) { return command_exec(context, options); }
   Task<int> operator()(const CreateOptions& options) { return command_create(context, options); }
+  Task<int> operator()(const UpdateOptions& options) { return command_update(context, options); }
+  Task<int> operator()(const StatsOptions& options) { return command_stats(context, options); }
+  Task<int> operator()(const WatchOptions& options) { return command_watch(context, options); }
   Task<int> operator()(const ListOptions& options) { return command_list(context, options); }
   Task<int> operator()(const InspectOptions& options) { return command_inspect(context, options); }
   Task<int> operator()(const RemoveOptions& options) { return command_remove(context, options); }
@@ -41,6 +53,7 @@ struct Dispatch {
   Task<int> operator()(const ReplOptions& options) { return command_repl(context, options); }
   Task<int> operator()(const LogsOptions& options) { return command_logs(context, options); }
   Task<int> operator()(const FilesOptions& options) { return command_files(context, options); }
+  Task<int> operator()(const DevOptions& options) { return command_dev(context, options); }
   Task<int> operator()(const CompletionOptions& options) {
     return command_completion(context, options);
   }
@@ -73,7 +86,9 @@ Task<int> execute_invocation(io::Reactor& reactor, const World& world,
                              const Invocation& invocation) {
   const bool of_command = runs_a_command(invocation.command);
   auto endpoint = resolve_endpoint(invocation.global, world.lookup);
-  if (!endpoint) {
+  if (!endpoint && needs_no_server(invocation.command)) {
+    endpoint = Endpoint{.problem = endpoint.error().message};
+  } else if (!endpoint) {
     co_return report(world, Endpoint{}, endpoint.error(), of_command);
   }
   io::SignalWatch signals{reactor, {SIGINT, SIGTERM, SIGHUP}};

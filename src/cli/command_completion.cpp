@@ -17,6 +17,9 @@ void add_line(std::string& out, std::string_view text, std::string_view descript
 Task<std::string> sandbox_lines(CommandContext& context, std::string prefix, bool as_place) {
   Api api{context.reactor, context.endpoint};
   std::string out;
+  if (!context.endpoint.problem.empty()) {
+    co_return out;
+  }
   auto page = co_await api.call("GET", concat("/api/v1/sandboxes?limit=", kMaxCandidates),
                                 std::nullopt, kCompletionDeadline);
   const Json* entries = page ? page->find("sandboxes") : nullptr;
@@ -38,6 +41,9 @@ Task<std::string> sandbox_lines(CommandContext& context, std::string prefix, boo
 Task<std::string> template_lines(CommandContext& context, std::string prefix) {
   Api api{context.reactor, context.endpoint};
   std::string out;
+  if (!context.endpoint.problem.empty()) {
+    co_return out;
+  }
   auto answer = co_await api.call("GET", "/api/v1/templates", std::nullopt, kCompletionDeadline);
   const Json* entries = answer ? answer->find("templates") : nullptr;
   if (entries == nullptr || entries->as_array() == nullptr) {

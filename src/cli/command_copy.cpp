@@ -5,6 +5,7 @@
 #include "cli/copy.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
+#include "cli/sandbox.h"
 
 namespace atl::cli {
 namespace {
@@ -54,14 +55,21 @@ Task<std::string> copy(CommandContext& context, const CopyPlace& source,
 }  // namespace
 
 Task<int> command_copy(CommandContext& context, const CopyOptions& options) {
-  const auto source = parse_place(options.source);
-  const auto destination = parse_place(options.destination);
+  auto source = parse_place(options.source);
+  auto destination = parse_place(options.destination);
   CO_TRY_DO(check_places(source, destination, context.options.json));
+  Api api{context.reactor, context.endpoint};
+  CO_TRY(source.sandbox_id, co_await resolve_sandbox(api, source.sandbox_id));
+  CO_TRY(destination.sandbox_id, co_await resolve_sandbox(api, destination.sandbox_id));
   CopyTally tally;
   const Instant started = context.reactor.now();
   const auto describe = [&] {
     const std::chrono::duration<double> elapsed = context.reactor.now() - started;
-    return describe_transfer(tally.bytes, tally.total_bytes, elapsed.count());
+    auto text = describe_transfer(tally.bytes, tally.total_bytes, elapsed.count());
+    if (tally.directories > 0) {
+      text += concat("  ", tally.files, tally.files == 1 ? " file" : " files");
+    }
+    return text;
   };
   CO_TRY(const auto target,
          co_await with_progress(context.console, context.options.quiet, describe,

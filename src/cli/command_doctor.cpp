@@ -23,6 +23,12 @@ VerdictLook look_of(Verdict verdict) {
 
 // A server that does not run is no fault of the host, so it is never "missing".
 Task<DoctorCheck> check_server(CommandContext& context) {
+  if (!context.endpoint.problem.empty()) {
+    co_return DoctorCheck{.name = "server",
+                          .verdict = Verdict::kDegraded,
+                          .finding = context.endpoint.problem,
+                          .advice = "give the right key, key file or address: see `atoll --help`"};
+  }
   Api api{context.reactor, context.endpoint};
   auto answer =
       co_await api.call("GET", "/api/v1/sandboxes?limit=1", std::nullopt, kDoctorDeadline);

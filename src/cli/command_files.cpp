@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/copy.h"
 #include "cli/remote_files.h"
+#include "cli/sandbox.h"
 #include "cli/table.h"
 
 namespace atl::cli {
@@ -101,7 +102,8 @@ Task<int> command_files(CommandContext& context, const FilesOptions& options) {
     co_return fail(Code::kInvalidArgument, "a file's bytes and -o json do not go together",
                    kReasonUsage);
   }
-  for (const auto& place : options.places) {
+  for (auto place : options.places) {
+    CO_TRY(place.sandbox_id, co_await resolve_sandbox(api, place.sandbox_id));
     Result<> done;
     if (options.action == Action::kList) {
       done = co_await list_place(context, api, place, options);

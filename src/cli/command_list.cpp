@@ -59,7 +59,7 @@ std::string render(const std::vector<Json>& sandboxes, const Console& console) {
 
 Task<int> command_list(CommandContext& context, const ListOptions& options) {
   Api api{context.reactor, context.endpoint};
-  CO_TRY(auto sandboxes, co_await list_sandboxes(api));
+  CO_TRY(auto sandboxes, co_await list_sandboxes(api, options.labels));
   if (!options.all) {
     std::erase_if(sandboxes, [](const Json& sandbox) { return !is_current(sandbox); });
   }

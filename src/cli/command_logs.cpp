@@ -12,6 +12,7 @@
 #include "cli/descriptor_gate.h"
 #include "cli/event_stream.h"
 #include "cli/fair_turn.h"
+#include "cli/sandbox.h"
 
 namespace atl::cli {
 namespace {
@@ -38,6 +39,7 @@ class Logs {
       : context_(context), options_(options), api_(context.reactor, context.endpoint) {}
 
   Task<int> run() {
+    CO_TRY(sandbox_id_, co_await resolve_sandbox(api_, options_.id));
     CO_TRY(output_, SharedWriter::open(context_.reactor, context_.console.output()));
     CO_TRY(error_, SharedWriter::open(context_.reactor, context_.console.error()));
     if (!options_.context.empty()) {
@@ -63,7 +65,7 @@ class Logs {
 
   Task<std::vector<std::string>> list() {
     CO_TRY(const auto answer,
-           co_await api_.call("GET", concat(sandbox_path(options_.id), "/contexts")));
+           co_await api_.call("GET", concat(sandbox_path(sandbox_id_), "/contexts")));
     std::vector<std::string> ids;
     const Json* contexts = answer.find("contexts");
     if (contexts != nullptr && contexts->as_array() != nullptr) {
@@ -111,7 +113,7 @@ class Logs {
   Task<> show(std::string id, bool label) {
     Reader reader{.id = std::move(id), .label = label};
     Api api{context_.reactor, context_.endpoint};
-    CO_TRY(const auto described, co_await api.call("GET", context_path(options_.id, reader.id)));
+    CO_TRY(const auto described, co_await api.call("GET", context_path(sandbox_id_, reader.id)));
     if (options_.follow || !is_running(described)) {
       CO_TRY_DO(co_await stream(api, reader));
     } else {
@@ -149,7 +151,7 @@ class Logs {
   Task<bool> stream_once(Api& api, Reader& reader) {
     CO_TRY(auto response,
            co_await api.open(
-               concat(context_path(options_.id, reader.id, "/stream?from="), reader.next_offset)));
+               concat(context_path(sandbox_id_, reader.id, "/stream?from="), reader.next_offset)));
     EventDecoder decoder;
     std::vector<char> buffer(kReadBufferBytes);
     FairTurn turn;
@@ -214,6 +216,7 @@ class Logs {
   CommandContext& context_;
   const LogsOptions& options_;
   Api api_;
+  std::string sandbox_id_;
   std::unique_ptr<SharedWriter> output_;
   std::unique_ptr<SharedWriter> error_;
 };

@@ -18,7 +18,8 @@ struct Outcome {
 Task<> remove_all(CommandContext& context, Api& api, const std::vector<std::string>& ids,
                   bool force, Outcome& outcome) {
   for (const auto& id : ids) {
-    auto deleted = co_await delete_sandbox(api, id);
+    CO_TRY(const auto target, co_await resolve_sandbox(api, id));
+    auto deleted = co_await delete_sandbox(api, target);
     ++outcome.done;
     if (deleted || (force && deleted.error().code == Code::kNotFound)) {
       outcome.deleted.push(id);
@@ -45,7 +46,7 @@ Task<int> command_remove(CommandContext& context, const RemoveOptions& options) 
   Api api{context.reactor, context.endpoint};
   auto ids = options.ids;
   if (options.all) {
-    CO_TRY(const auto sandboxes, co_await list_sandboxes(api));
+    CO_TRY(const auto sandboxes, co_await list_sandboxes(api, {}));
     for (const auto& sandbox : sandboxes) {
       ids.push_back(text_member(sandbox, "id"));
     }

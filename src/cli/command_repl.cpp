@@ -71,7 +71,11 @@ class Repl {
            co_await api_.call("POST", concat(sandbox_path(sandbox_id_), "/contexts"),
                               interpreter_body(options_)));
     context_id_ = text_member(started, "id");
-    ReplSession session{context_, sandbox_id_, context_id_, options_.image_directory};
+    ReplSession session{context_,
+                        {.sandbox_id = sandbox_id_,
+                         .context_id = context_id_,
+                         .language = options_.language,
+                         .image_directory = options_.image_directory}};
     CO_TRY_DO(session.open_outputs());
     session_ = &session;
     auto terminal = Terminal::open(context_.console, {});
@@ -262,7 +266,8 @@ class Repl {
 }  // namespace
 
 Task<int> command_repl(CommandContext& context, const ReplOptions& options) {
-  std::string sandbox_id = options.id;
+  Api api{context.reactor, context.endpoint};
+  CO_TRY(auto sandbox_id, co_await resolve_sandbox(api, options.id));
   if (sandbox_id.empty()) {
     CO_TRY(auto created, co_await create_for_session(context, options.sandbox));
     if (!created) {

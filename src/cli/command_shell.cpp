@@ -109,7 +109,8 @@ Task<int> command_shell(CommandContext& context, const ShellOptions& options) {
   CO_TRY(auto terminal, Terminal::open(context.console,
                                        "in scripts use: atoll exec SANDBOX -- CMD, or: "
                                        "atoll run --rm -- CMD"));
-  std::string sandbox_id = options.id;
+  Api api{context.reactor, context.endpoint};
+  CO_TRY(auto sandbox_id, co_await resolve_sandbox(api, options.id));
   if (sandbox_id.empty()) {
     CO_TRY(auto created, co_await create_for_session(context, options.sandbox));
     if (!created) {

@@ -27,6 +27,9 @@ struct CommandContext {
 Task<int> command_run(CommandContext& context, const RunOptions& options);
 Task<int> command_exec(CommandContext& context, const ExecOptions& options);
 Task<int> command_create(CommandContext& context, const CreateOptions& options);
+Task<int> command_update(CommandContext& context, const UpdateOptions& options);
+Task<int> command_stats(CommandContext& context, const StatsOptions& options);
+Task<int> command_watch(CommandContext& context, const WatchOptions& options);
 Task<int> command_list(CommandContext& context, const ListOptions& options);
 Task<int> command_inspect(CommandContext& context, const InspectOptions& options);
 Task<int> command_remove(CommandContext& context, const RemoveOptions& options);
@@ -37,6 +40,7 @@ Task<int> command_shell(CommandContext& context, const ShellOptions& options);
 Task<int> command_repl(CommandContext& context, const ReplOptions& options);
 Task<int> command_logs(CommandContext& context, const LogsOptions& options);
 Task<int> command_files(CommandContext& context, const FilesOptions& options);
+Task<int> command_dev(CommandContext& context, const DevOptions& options);
 Task<int> command_completion(CommandContext& context, const CompletionOptions& options);
 Task<int> command_complete(CommandContext& context, const CompleteOptions& options);
 Task<int> command_doctor(CommandContext& context, const DoctorOptions& options);

@@ -22,6 +22,12 @@ struct CopyTally {
   std::uint64_t entries = 0;
 };
 
+// The error with the file's name in it: of a thousand files, which?
+inline Error name_file(Error error, std::string_view path) {
+  const bool named = error.message.contains(path) || error.code == Code::kCancelled;
+  return named ? error : std::move(error).note(path);
+}
+
 class Upload {
  public:
   Upload(CommandContext& context, RemoteFiles& remote, CopyTally& tally)
@@ -51,6 +57,7 @@ class Download {
 
  private:
   Task<> receive_to_output(std::string path);
+  Task<> receive_content(std::string path, int directory, std::string name, unsigned mode);
   Task<> receive_file(std::string path, int directory, std::string name, unsigned mode);
   Task<> receive_directory(std::string path, int parent, std::string name, std::size_t depth);
   Task<> receive_entry(std::string path, int directory, RemoteFile entry, std::size_t depth);

@@ -174,6 +174,15 @@ Task<> Download::receive_to_output(std::string path) {
 }
 
 Task<> Download::receive_file(std::string path, int directory, std::string name, unsigned mode) {
+  auto received = co_await receive_content(path, directory, std::move(name), mode);
+  if (!received) {
+    co_return fail(name_file(std::move(received).error(), path));
+  }
+  ++tally_.files;
+  co_return ok();
+}
+
+Task<> Download::receive_content(std::string path, int directory, std::string name, unsigned mode) {
   CO_TRY(auto response, co_await remote_.read(path));
   TemporaryFile file{directory, mode};
   if (!file.is_open()) {
@@ -181,9 +190,7 @@ Task<> Download::receive_file(std::string path, int directory, std::string name,
   }
   WriteToFile write{file.fd()};
   CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_, write));
-  CO_TRY_DO(file.publish(name));
-  ++tally_.files;
-  co_return ok();
+  co_return file.publish(name);
 }
 
 Task<> Download::receive_directory(std::string path, int parent, std::string name,

@@ -30,6 +30,8 @@ struct Endpoint {
   Secret key;
   std::string key_origin;   // "$ATOLL_API_KEY", "/var/lib/atoll/admin.key", for hints
   std::string key_problem;  // why there is none: "reading …: Permission denied"
+  // Why there is no endpoint at all; only seen by commands that can do without.
+  std::string problem;
 };
 
 // Empty when unset.

@@ -79,6 +79,10 @@ CLI::Option* add_choice(CLI::App& app, Raw& raw, std::string name, std::string& 
 void add_sandbox_options(CLI::App& app, Raw& raw) {
   app.add_option("-t,--template", raw.sandbox.template_name, "Template to start from [default]")
       ->type_name("TEMPLATE");
+  add_limit_options(app, raw);
+}
+
+void add_limit_options(CLI::App& app, Raw& raw) {
   app.add_option("--memory", raw.sandbox.memory, "Memory limit, for example 512Mi or 2Gi")
       ->type_name("SIZE");
   app.add_option("--cpu", raw.sandbox.cpu, "CPU limit in cores, for example 2 or 0.5")
@@ -87,6 +91,8 @@ void add_sandbox_options(CLI::App& app, Raw& raw) {
                  "Delete the sandbox after this time (will pause it once pausing exists)")
       ->type_name("SECS");
   app.add_option("--hard-ttl", raw.hard_ttl, "Delete the sandbox after this time")
+      ->type_name("SECS");
+  app.add_option("--idle-ttl", raw.idle_ttl, "Delete the sandbox after this time without a request")
       ->type_name("SECS");
 }
 
@@ -122,6 +128,9 @@ Result<SandboxOptions> finish_sandbox(Raw& raw) {
   }
   if (!raw.hard_ttl.empty()) {
     TRY(raw.sandbox.hard_ttl_seconds, parse_seconds(raw.hard_ttl));
+  }
+  if (!raw.idle_ttl.empty()) {
+    TRY(raw.sandbox.idle_ttl_seconds, parse_seconds(raw.idle_ttl));
   }
   const auto& memory = raw.sandbox.memory;
   if (!memory.empty() && parse_quantity(memory).value_or(0) == 0) {

@@ -33,6 +33,7 @@ struct Raw {
   bool all = false;
   bool force = false;
   bool follow = false;
+  std::uint32_t count = 0;
   std::string id;
   std::vector<std::string> ids;
   std::string what;  // a second word of the command: template ls, files grep, cert dev
@@ -43,6 +44,8 @@ struct Raw {
   ReplOptions repl;
   LogsOptions logs;
   FilesOptions files;
+  WatchOptions watch;
+  DevOptions dev;
   CompletionOptions completion;
   // What stood after `--`, or what the parser left over.
   std::optional<std::vector<std::string>> tail;
@@ -71,6 +74,7 @@ void describe_commands(CLI::App& app, Raw& raw);
 // Shared by the commands.
 std::unexpected<Error> usage_error(std::string message);
 void add_sandbox_options(CLI::App& app, Raw& raw);
+void add_limit_options(CLI::App& app, Raw& raw);  // also of a sandbox that runs
 void add_env_option(CLI::App& app, Raw& raw);
 void add_identity_options(CLI::App& app, Raw& raw);  // --user, --workdir
 CLI::Option* add_choice(CLI::App& app, Raw& raw, std::string name, std::string& value,

@@ -55,9 +55,20 @@ Result<Command> finish_files(Raw& raw) {
   return files;
 }
 
-constexpr std::array<CommandGrammar, 2> kFileGrammar{{
+void add_watch(CLI::App& app, Raw& raw) {
+  app.add_option("SANDBOX", raw.watch.id, "The sandbox")->required();
+  app.add_option("PATH", raw.watch.path, "A directory there")->required();
+  app.add_flag("-r,--recursive", raw.watch.recursive, "Also everything below it");
+}
+
+Result<Command> finish_watch(Raw& raw) {
+  return raw.watch;
+}
+
+constexpr std::array<CommandGrammar, 3> kFileGrammar{{
     {.name = "cp", .add_options = add_copy, .finish = finish_copy},
     {.name = "files", .add_options = add_files, .finish = finish_files},
+    {.name = "watch", .add_options = add_watch, .finish = finish_watch},
 }};
 
 }  // namespace

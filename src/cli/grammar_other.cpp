@@ -75,6 +75,17 @@ Result<Command> finish_cert(Raw& raw) {
   return raw.cert;
 }
 
+void add_dev(CLI::App& app, Raw& raw) {
+  app.add_flag("--print", raw.dev.print, "Start no server, only print");
+  // Read by main.cpp, which starts the server; here for help and completion.
+  app.add_option("--listen", raw.what, "Where the server shall answer [127.0.0.1:7070]")
+      ->type_name("ADDR:PORT");
+}
+
+Result<Command> finish_dev(Raw& raw) {
+  return raw.dev;
+}
+
 void add_completion(CLI::App& app, Raw& raw) {
   add_choice(app, raw, "SHELL", raw.completion.shell, {"bash", "zsh", "fish"}, "bash, zsh or fish")
       ->required();
@@ -98,9 +109,10 @@ Result<Command> finish_version(Raw&) {
   return VersionOptions{};
 }
 
-constexpr std::array<CommandGrammar, 6> kOtherGrammar{{
+constexpr std::array<CommandGrammar, 7> kOtherGrammar{{
     {.name = "template", .add_options = add_template, .finish = finish_template},
     {.name = "cert", .add_options = add_cert, .finish = finish_cert},
+    {.name = "dev", .add_options = add_dev, .finish = finish_dev},
     {.name = "doctor", .add_options = add_nothing, .finish = finish_doctor},
     {.name = "completion", .add_options = add_completion, .finish = finish_completion},
     {.name = "complete",

@@ -21,6 +21,8 @@ command; a second one stops waiting for it.)"},
                 R"(Examples:
   id=$(atoll create)
   atoll create -t default --memory 1Gi --ttl 3600 -e TOKEN
+  atoll create --name build --get            the one of that name, made when it is missing
+  atoll create --count 10 -l job=42 -q
   atoll create -o json)"},
     CommandHelp{"exec", "exec [OPTIONS] SANDBOX -- CMD [ARG]...",
                 "Run a command in a sandbox that exists",
@@ -36,7 +38,20 @@ The exit status is that of the command: 128 + N when signal N ended it, 124 afte
   atoll ls
   atoll ls -a          also those that failed or are being deleted
   atoll ls -q          ids only
+  atoll ls -l job=42   only those with this label
   atoll ls -o json)"},
+    CommandHelp{"update", "update [OPTIONS] SANDBOX", "Change a sandbox that runs",
+                R"(Examples:
+  atoll update SANDBOX --memory 4Gi --cpu 2
+  atoll update SANDBOX --ttl 1h --idle-ttl 10m
+  atoll update SANDBOX -e TOKEN -l owner=me
+
+Limits change at once; variables are seen by what is started afterwards.)"},
+    CommandHelp{"stats", "stats [OPTIONS] [SANDBOX]", "Show what sandboxes use",
+                R"(Examples:
+  atoll stats
+  atoll stats SANDBOX -o json
+  atoll stats -w              until Ctrl-C)"},
     CommandHelp{"inspect", "inspect [OPTIONS] SANDBOX",
                 "Show everything about one sandbox, as JSON",
                 R"(Examples:
@@ -115,6 +130,22 @@ piece; the exit status is then 1 after an error, 124 after --timeout.)"},
   atoll files mkdir SANDBOX:/workspace/a/b
   atoll files rm -r SANDBOX:/workspace/a
   atoll files ls -o json SANDBOX:/)"},
+    CommandHelp{"watch", "watch [OPTIONS] SANDBOX PATH", "Show changes of files as they happen",
+                R"(Examples:
+  atoll watch SANDBOX /workspace
+  atoll watch -r SANDBOX /workspace -o json | jq -r .path
+
+Events: create, write, remove, rename, chmod; overflow means that some were missed.)"},
+    CommandHelp{"dev", "dev [--print] [OPTIONS] [OPTIONS OF serve]",
+                "Start a server and print all that a client needs",
+                R"(Examples:
+  atoll dev                              a server on 127.0.0.1:7070, its key, and snippets
+  atoll dev --data-dir /tmp/try --listen 127.0.0.1:9000
+  atoll dev --print                      only print, for the server that runs
+  atoll dev --print -o json | jq -r .snippets.curl
+
+Takes the options of `atoll serve` too. When a server answers there already, it only prints. The
+key is shown: this is for your own machine.)"},
     CommandHelp{"completion", "completion bash|zsh|fish", "Print a completion script for a shell",
                 R"(Examples:
   source <(atoll completion bash)                                  now

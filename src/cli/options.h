@@ -30,6 +30,10 @@ struct SandboxOptions {
   std::string cpu;                                // "2", "0.5", empty: the template's
   std::optional<std::uint32_t> ttl_seconds;       // pause after
   std::optional<std::uint32_t> hard_ttl_seconds;  // delete after
+  std::optional<std::uint32_t> idle_ttl_seconds;  // delete after so much idleness
+  EnvVars labels;
+  std::string name;            // empty: none
+  bool get_or_create = false;  // an existing one of that name is fine
 };
 
 // What to run in one and how.
@@ -49,6 +53,15 @@ struct RunOptions {
 };
 struct CreateOptions {
   SandboxOptions sandbox;
+  std::uint32_t count = 0;  // 0: one, answered as one
+};
+struct UpdateOptions {
+  std::string id;
+  SandboxOptions sandbox;  // what is empty stays
+};
+struct StatsOptions {
+  std::string id;  // empty: all that run
+  bool watch = false;
 };
 struct ExecOptions {
   std::string id;
@@ -56,6 +69,7 @@ struct ExecOptions {
 };
 struct ListOptions {
   bool all = false;
+  EnvVars labels;  // all of them must fit
 };
 struct InspectOptions {
   std::string id;
@@ -110,6 +124,11 @@ struct LogsOptions {
   std::string context;  // empty: all
   bool follow = false;
 };
+struct WatchOptions {
+  std::string id;
+  std::string path;
+  bool recursive = false;
+};
 struct SandboxPlace {
   std::string sandbox_id;
   std::string path;
@@ -121,6 +140,9 @@ struct FilesOptions {
   std::string user;
   bool recursive = false;
 };
+struct DevOptions {
+  bool print = false;  // only for a server that runs; main.cpp starts one otherwise
+};
 struct CompletionOptions {
   std::string shell;
 };
@@ -130,10 +152,11 @@ struct CompleteOptions {
 struct DoctorOptions {};
 struct VersionOptions {};
 
-using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
-                             RemoveOptions, CopyOptions, CertDevOptions, TemplateOptions,
-                             ShellOptions, ReplOptions, LogsOptions, FilesOptions,
-                             CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
+using Command =
+    std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
+                 CopyOptions, UpdateOptions, StatsOptions, WatchOptions, CertDevOptions,
+                 TemplateOptions, ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
+                 CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

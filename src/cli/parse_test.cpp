@@ -94,6 +94,20 @@ TEST(Parse, TheOtherCommands) {
   EXPECT_TRUE(parse_as<RemoveOptions>({"rm", "--all"}).all);
   EXPECT_EQ(parse_as<CopyOptions>({"cp", "-", "a:/x"}).source, "-");
   EXPECT_EQ(parse_as<CreateOptions>({"create", "--ttl", "10m"}).sandbox.ttl_seconds, 600U);
+  const auto shell = parse_as<ShellOptions>({"shell", "--keep", "-t", "node", "--", "top", "-b"});
+  EXPECT_TRUE(shell.keep && shell.id.empty() && shell.sandbox.template_name == "node");
+  EXPECT_EQ(shell.process.argv, (Words{"top", "-b"}));
+  EXPECT_EQ(parse_as<ShellOptions>({"shell", "a", "--attach", "ctx-1"}).attach, "ctx-1");
+  EXPECT_EQ(parse_as<ReplOptions>({"repl", "-l", "bash", "a"}).language, "bash");
+  EXPECT_TRUE(parse_as<LogsOptions>({"logs", "-f", "a", "ctx-1"}).follow);
+  EXPECT_EQ(parse_as<FilesOptions>({"files", "cat", "a:/x", "b:/y"}).places.at(1).path, "/y");
+  EXPECT_TRUE(parse_as<WatchOptions>({"watch", "-r", "a", "/x"}).recursive);
+  EXPECT_EQ(parse_as<UpdateOptions>({"update", "a", "--memory", "2Gi"}).sandbox.memory, "2Gi");
+  EXPECT_TRUE(parse_as<StatsOptions>({"stats", "-w"}).watch);
+  const auto create = parse_as<CreateOptions>({"create", "-c", "3", "-l", "a=b", "-l", "c=d"});
+  EXPECT_EQ(create.count, 3U);
+  EXPECT_EQ(create.sandbox.labels, (EnvVars{{"a", "b"}, {"c", "d"}}));
+  EXPECT_EQ(parse_as<ListOptions>({"ls", "-l", "a=b"}).labels, (EnvVars{{"a", "b"}}));
   parse_as<DoctorOptions>({"doctor"});
   parse_as<VersionOptions>({"--version"});
 }
@@ -126,6 +140,12 @@ TEST(Parse, MistakesSayWhatToType) {
       {{"rm", "--all", "x"}, "not both"},
       {{"inspect"}, "SANDBOX"},
       {{"ls", "-o", "yaml"}, "yaml"},
+      {{"ls", "-l", "x"}, "--label wants KEY=VALUE"},
+      {{"create", "-n", "x", "-c", "2"}, "only be given to one"},
+      {{"create", "--get"}, "wants a --name"},
+      {{"update", "a"}, "what shall change?"},
+      {{"files", "ls", "/tmp"}, "is not in a sandbox"},
+      {{"shell", "--attach", "ctx-1"}, "--attach wants the sandbox"},
       {{"run", "--memory", "lots", "--", "x"}, "--memory lots"},
       {{"run", "--cpu", "two", "--", "x"}, "--cpu two"},
       {{"run", "--timeout", "-5", "--", "x"}, "is no duration"},
@@ -145,7 +165,9 @@ TEST(Parse, EveryCommandHasHelpWithExamples) {
   EXPECT_EQ(program, help({"help"}));
   EXPECT_NE(program.find("serve"), std::string::npos);
   for (const auto* name :
-       {"run", "create", "exec", "ls", "inspect", "rm", "cp", "doctor", "version"}) {
+       {"run",      "create", "exec",    "shell",  "repl",       "logs",   "ls",
+        "update",   "stats",  "inspect", "rm",     "cp",         "files",  "watch",
+        "template", "cert",   "dev",     "doctor", "completion", "version"}) {
     EXPECT_NE(program.find(name), std::string::npos) << name;
     const auto text = help({name, "--help"});
     EXPECT_NE(text.find("Examples:\n  "), std::string::npos) << name;

@@ -13,17 +13,18 @@ constexpr char kErrorStream = 2;
 constexpr std::size_t kMaxCodeBytes = 1UL << 20;  // what the server takes
 constexpr std::chrono::milliseconds kReconnectDelay{500};
 constexpr std::string_view kEmptyCode = "\n";
+constexpr std::chrono::hours kForAsLongAsItRuns{24 * 366};
+constexpr std::string_view kLanguagesWithDriver[] = {"python",     "python3", "node", "javascript",
+                                                     "typescript", "bash",    "sh"};
 
 }  // namespace
 
-ReplSession::ReplSession(CommandContext& context, std::string sandbox_id, std::string context_id,
-                         std::string image_directory)
+ReplSession::ReplSession(CommandContext& context, Target target)
     : context_(context),
-      sandbox_id_(std::move(sandbox_id)),
-      context_id_(std::move(context_id)),
+      target_(std::move(target)),
       api_(context.reactor, context.endpoint),
       control_(context.reactor, context.endpoint),
-      printer_(std::move(image_directory)) {}
+      printer_(target_.image_directory) {}
 
 Result<> ReplSession::open_outputs() {
   TRY(output_, SharedWriter::open(context_.reactor, context_.console.output()));
@@ -38,6 +39,11 @@ Task<CellEnd> ReplSession::run(std::string code) {
                    "from there");
   }
   running_ = true;
+  if (std::ranges::find(kLanguagesWithDriver, target_.language) == std::end(kLanguagesWithDriver)) {
+    auto end = co_await run_on_terminal(std::move(code));
+    running_ = false;
+    co_return std::move(end);
+  }
   const Instant began = context_.reactor.now();
   for (bool first = true;; first = false) {
     auto end = co_await run_once(std::exchange(code, std::string{kEmptyCode}));
@@ -61,11 +67,25 @@ Task<CellEnd> ReplSession::run(std::string code) {
   }
 }
 
+Task<CellEnd> ReplSession::run_on_terminal(std::string code) {
+  CO_TRY(const auto answer,
+         co_await api_.call("POST", context_path(target_.sandbox_id, target_.context_id, "/exec"),
+                            Json::object({{"data", to_valid_utf8(code)}}), kForAsLongAsItRuns));
+  const auto text = text_member(answer, "output_raw");
+  CO_TRY_DO(co_await output_->write(text));
+  const Json* running = answer.find("running");
+  CellEnd end{.status = text_member(answer, "status"), .exit = std::nullopt};
+  if (running != nullptr && running->as_bool() != nullptr && !*running->as_bool()) {
+    end.exit = decode_exit(answer);
+  }
+  co_return end;
+}
+
 Task<std::optional<CellEnd>> ReplSession::run_once(std::string code) {
   using Kind = http::WebSocketMessage::Kind;
-  CO_TRY(auto socket,
-         co_await api_.open_socket(concat(context_path(sandbox_id_, context_id_, "/ws?binary=true"),
-                                          "&after=", next_offset_)));
+  CO_TRY(auto socket, co_await api_.open_socket(concat(
+                          context_path(target_.sandbox_id, target_.context_id, "/ws?binary=true"),
+                          "&after=", next_offset_)));
   auto sent = co_await socket->send_binary(code);
   if (!sent && sent.error().code == Code::kCancelled) {
     co_return fail(std::move(sent).error());
@@ -135,8 +155,8 @@ Task<> ReplSession::take_output(std::string_view frame) {
 }
 
 Task<> ReplSession::interrupt() {
-  CO_TRY_DO(co_await control_.call("POST", context_path(sandbox_id_, context_id_, "/interrupt"),
-                                   Json::object()));
+  CO_TRY_DO(co_await control_.call(
+      "POST", context_path(target_.sandbox_id, target_.context_id, "/interrupt"), Json::object()));
   co_return ok();
 }
 

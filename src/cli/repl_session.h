@@ -3,7 +3,8 @@
 // Each piece has a WebSocket of its own that begins where the last one ended, so waiting at the
 // prompt costs nothing and a restarted server is not noticed there. When the connection breaks
 // under a running piece it is made again; the interpreter runs pieces in order, so the end of an
-// empty one that is sent then is the end of the one before. Only its value is lost.
+// empty one that is sent then is the end of the one before. Only its value is lost. Languages
+// without a driver run on a terminal in the sandbox; their output comes when a piece has ended.
 #pragma once
 
 #include <memory>
@@ -26,8 +27,13 @@ struct CellEnd {
 
 class ReplSession {
  public:
-  ReplSession(CommandContext& context, std::string sandbox_id, std::string context_id,
-              std::string image_directory);
+  struct Target {
+    std::string sandbox_id;
+    std::string context_id;
+    std::string language;
+    std::string image_directory;
+  };
+  ReplSession(CommandContext& context, Target target);
   Result<> open_outputs();
 
   // Shows what the code prints, its value or its error, as they come.
@@ -35,16 +41,15 @@ class ReplSession {
   // Ends the code that runs; its state stays.
   Task<> interrupt();
   bool running() const { return running_; }
-  const std::string& context_id() const { return context_id_; }
 
  private:
+  Task<CellEnd> run_on_terminal(std::string code);
   Task<std::optional<CellEnd>> run_once(std::string code);  // nullopt: the connection broke
   Task<std::optional<CellEnd>> take_event(const Json& event);
   Task<> take_output(std::string_view frame);
 
   CommandContext& context_;
-  std::string sandbox_id_;
-  std::string context_id_;
+  Target target_;
   Api api_;
   Api control_;
   ResultPrinter printer_;

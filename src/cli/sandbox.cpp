@@ -6,15 +6,26 @@
 
 namespace atl::cli {
 
-Json create_body(const SandboxOptions& options) {
-  Json config = Json::object();
-  if (!options.env.empty()) {
-    Json variables = Json::object();
-    for (const auto& [name, value] : options.env) {
-      variables.set(name, value);
+namespace {
+
+constexpr std::string_view kIdPrefix = "rs-";
+
+void set_map(Json& config, std::string_view key, const EnvVars& pairs) {
+  if (!pairs.empty()) {
+    Json object = Json::object();
+    for (const auto& [name, value] : pairs) {
+      object.set(name, value);
     }
-    config.set("env_vars", std::move(variables));
+    config.set(key, std::move(object));
   }
+}
+
+}  // namespace
+
+Json sandbox_config(const SandboxOptions& options) {
+  Json config = Json::object();
+  set_map(config, "env_vars", options.env);
+  set_map(config, "metadata", options.labels);
   Json resources = Json::object();
   if (!options.memory.empty()) {
     resources.set("memory", options.memory);
@@ -31,8 +42,22 @@ Json create_body(const SandboxOptions& options) {
   if (options.hard_ttl_seconds) {
     config.set("hard_ttl", *options.hard_ttl_seconds);
   }
+  if (options.idle_ttl_seconds) {
+    config.set("idle_ttl", *options.idle_ttl_seconds);
+  }
+  return config;
+}
+
+Json create_body(const SandboxOptions& options) {
+  Json config = sandbox_config(options);
   Json body = Json::object();
   body.set("template", options.template_name);
+  if (!options.name.empty()) {
+    body.set("name", options.name);
+  }
+  if (options.get_or_create) {
+    body.set("get_or_create", true);
+  }
   if (!config.as_object()->empty()) {
     body.set("config", std::move(config));
   }
@@ -49,12 +74,33 @@ Task<CreatedSandbox> create_sandbox(CommandContext& context, Api& api,
     co_return fail(std::move(answer).error().note("creating a sandbox"));
   }
   CreatedSandbox created{.id = text_member(*answer, "sandbox_id"),
+                         .name = text_member(*answer, "name"),
                          .template_name = text_member(*answer, "template"),
                          .status = text_member(*answer, "status")};
   if (created.id.empty()) {
     co_return fail(Code::kInternal, "the server created a sandbox but did not say its id");
   }
   co_return created;
+}
+
+Task<std::string> resolve_sandbox(Api& api, std::string word) {
+  if (word.empty() || word.starts_with(kIdPrefix)) {
+    co_return word;
+  }
+  auto answer = co_await api.call(
+      "GET", concat("/api/v1/sandboxes?limit=1&name=", http::percent_encode(word)));
+  if (!answer && answer.error().code != Code::kInvalidArgument) {  // no word that can be a name
+    co_return fail(std::move(answer).error());
+  }
+  const Json* sandboxes = answer ? answer->find("sandboxes") : nullptr;
+  if (sandboxes != nullptr && sandboxes->as_array() != nullptr) {
+    for (const auto& sandbox : *sandboxes->as_array()) {
+      if (text_member(sandbox, "name") == word) {
+        co_return text_member(sandbox, "id");
+      }
+    }
+  }
+  co_return word;
 }
 
 Task<> delete_sandbox(Api& api, const std::string& id) {
@@ -92,11 +138,39 @@ Task<std::optional<CreatedSandbox>> create_for_session(CommandContext& context,
   co_return std::optional{*std::move(created)};
 }
 
-Task<std::vector<Json>> list_sandboxes(Api& api) {
+Task<std::vector<CreatedSandbox>> create_sandboxes(CommandContext& context, Api& api,
+                                                   const SandboxOptions& options,
+                                                   std::uint32_t count) {
+  Json body = create_body(options);
+  body.set("count", count);
+  CO_TRY(const auto answer,
+         co_await with_progress(
+             context.console, context.options.quiet,
+             [count] { return concat("creating ", count, " sandboxes"); },
+             api.call("POST", "/api/v1/sandboxes", std::move(body), kCreateDeadline)));
+  std::vector<CreatedSandbox> created;
+  const Json* sandboxes = answer.find("sandboxes");
+  if (sandboxes == nullptr || sandboxes->as_array() == nullptr) {
+    co_return fail(Code::kInternal, "the server created sandboxes but did not say their ids");
+  }
+  for (const auto& sandbox : *sandboxes->as_array()) {
+    created.push_back({.id = text_member(sandbox, "sandbox_id"),
+                       .name = text_member(sandbox, "name"),
+                       .template_name = text_member(sandbox, "template"),
+                       .status = text_member(sandbox, "status")});
+  }
+  co_return created;
+}
+
+Task<std::vector<Json>> list_sandboxes(Api& api, EnvVars labels) {
+  std::string filter;
+  for (const auto& [name, value] : labels) {
+    filter += concat("&label=", http::percent_encode(concat(name, "=", value)));
+  }
   std::vector<Json> all;
   for (;;) {
     CO_TRY(auto page, co_await api.call("GET", concat("/api/v1/sandboxes?limit=", kListPageSize,
-                                                      "&offset=", all.size())));
+                                                      "&offset=", all.size(), filter)));
     const Json* entries = page.find("sandboxes");
     const auto* array = entries == nullptr ? nullptr : entries->as_array();
     if (array == nullptr || array->empty()) {

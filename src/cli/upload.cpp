@@ -116,7 +116,7 @@ Task<std::string> Upload::run(std::string local, std::string destination) {
   if (local == "-") {
     if (destination.ends_with('/')) {
       co_return fail(Code::kInvalidArgument,
-                     "standard input has no name; name the file: ID:/dir/name");
+                     "standard input has no name; name the file: SANDBOX:/dir/name");
     }
     CO_TRY_DO(co_await send_stream(context_.console.input(), destination, std::nullopt));
     ++tally_.files;
@@ -189,7 +189,10 @@ Task<> Upload::send_file(Fd file, std::string path) {
   if (S_ISREG(info.st_mode)) {
     length = static_cast<std::uint64_t>(info.st_size);
   }
-  CO_TRY_DO(co_await send_stream(file.get(), path, length));
+  auto sent = co_await send_stream(file.get(), path, length);
+  if (!sent) {
+    co_return fail(name_file(std::move(sent).error(), path));
+  }
   ++tally_.files;
   if ((info.st_mode & 0111U) != 0) {
     static constexpr char kDigits[] = "01234567";

@@ -1,6 +1,7 @@
 // atoll: one executable, and the table of contents of the program.
 //
 //   atoll serve     the supervisor; it starts the two below and keeps them running
+//   atoll dev       the same, with all that a client needs printed
 //   atoll node      internal: the root process (node_process.cpp)
 //   atoll api       internal: the process that faces the network (api_process.cpp)
 //   atoll ...       everything else is the command line client (cli/)
@@ -16,6 +17,7 @@
 #include "daemon/options.h"
 #include "daemon/serve.h"
 #include "daemon/version.h"
+#include "io/stream.h"
 #include "runtime/room.h"
 
 namespace atl::daemon {
@@ -46,6 +48,76 @@ int serve(std::span<char* const> words) {
   return report("serve", run_serve(*options));
 }
 
+std::vector<cli::DoctorCheck> host_checks() {
+  std::vector<cli::DoctorCheck> checks;
+  for (runtime::HostCheck& check : runtime::check_host()) {
+    checks.push_back({std::move(check.name), static_cast<cli::DoctorCheck::Verdict>(check.verdict),
+                      std::move(check.finding), std::move(check.advice)});
+  }
+  return checks;
+}
+
+int client(int argc, char** argv) {
+  return cli::main(argc, argv,
+                   {.host_checks = host_checks,
+                    .version = kVersion,
+                    .other_commands = {{"serve", "Run the server", kServeHelp}}});
+}
+
+// For a server that somebody else has started there.
+int print_for_clients(const ServeOptions& options, bool json) {
+  std::vector<std::string> words{
+      "atoll",
+      "dev",
+      "--print",
+      "--data-dir",
+      options.data_dir,
+      "--api-url",
+      concat(options.tls_key.empty() ? "http://" : "https://", options.host, ":", options.port)};
+  if (json) {
+    words.insert(words.end(), {"-o", "json"});
+  }
+  std::vector<char*> arguments;
+  for (auto& word : words) {
+    arguments.push_back(word.data());
+  }
+  return client(static_cast<int>(arguments.size()), arguments.data());
+}
+
+// `atoll dev`: a server with its clients' part printed, or only that when one answers already.
+int dev(int argc, char** argv, std::span<char* const> words) {
+  std::vector<char*> serve_words;
+  bool only_print = false;
+  bool json = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    const bool output = word == "-o" || word == "--output";
+    only_print = only_print || word == "--print" || word == "--help" || word == "-h";
+    if (output && i + 1 < words.size()) {
+      json = std::string_view{words[++i]} == "json";
+    } else if (word == "--output=json" || word == "-ojson") {
+      json = true;
+    } else {
+      serve_words.push_back(words[i]);
+    }
+  }
+  if (only_print) {
+    return client(argc, argv);
+  }
+  auto options = parse_serve(serve_words);
+  if (!options) {
+    std::fprintf(stderr, "atoll dev: %s\nSee: atoll dev --help\n", options.error().message.c_str());
+    return code_exit_status(options.error().code);
+  }
+  if (options->port != 0 && !io::Listener::bind_tcp(options->host, options->port)) {
+    return print_for_clients(*options, json);
+  }
+  options->print_for_clients = true;
+  options->print_json = json;
+  log_configure(LogLevel::kInfo, options->log, "serve");
+  return report("dev", run_serve(*options));
+}
+
 int node(std::span<char* const> words) {
   const auto options = parse_node(words);
   if (!options) {
@@ -64,22 +136,6 @@ int api(std::span<char* const> words) {
   return report("api", run_api(*options));
 }
 
-std::vector<cli::DoctorCheck> host_checks() {
-  std::vector<cli::DoctorCheck> checks;
-  for (runtime::HostCheck& check : runtime::check_host()) {
-    checks.push_back({std::move(check.name), static_cast<cli::DoctorCheck::Verdict>(check.verdict),
-                      std::move(check.finding), std::move(check.advice)});
-  }
-  return checks;
-}
-
-int client(int argc, char** argv) {
-  return cli::main(argc, argv,
-                   {.host_checks = host_checks,
-                    .version = kVersion,
-                    .other_commands = {{"serve", "Run the server", kServeHelp}}});
-}
-
 }  // namespace
 }  // namespace atl::daemon
 
@@ -89,6 +145,9 @@ int main(int argc, char** argv) {
   const std::span<char* const> words{argv + (argc > 1 ? 2 : 1), argv + argc};
   if (command == "serve") {
     return serve(words);
+  }
+  if (command == "dev") {
+    return dev(argc, argv, words);
   }
   if (command == "node") {
     return node(words);

@@ -25,6 +25,9 @@ struct ServeOptions {
   std::string tls_key;
   std::string cors_origin = "*";  // a list, * or none
   LogFormat log = LogFormat::kText;
+  // Not from the arguments: `atoll dev` says what its printer shall be told.
+  bool print_for_clients = false;
+  bool print_json = false;
 };
 
 // What both children share.

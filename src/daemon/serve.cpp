@@ -69,6 +69,34 @@ Result<Fd> bind_privileged_port(const ServeOptions& options) {
   return io::Listener::bind_tcp(options.host, options.port);
 }
 
+// The API binds its port when everything else is ready; somebody who sits on it is known now.
+Result<> check_port_is_free(const ServeOptions& options) {
+  if (options.port < kFirstUnprivilegedPort) {
+    return {};
+  }
+  auto probe = io::Listener::bind_tcp(options.host, options.port);
+  if (!probe) {
+    return fail(Code::kUnavailable, concat(probe.error().message,
+                                           "; end what uses it, or choose another with --listen"));
+  }
+  return {};
+}
+
+// The words of the command that greets instead of the supervisor.
+std::vector<std::string> greeter_words(const ServeOptions& options, const Layout& layout) {
+  if (!options.print_for_clients) {
+    return {};
+  }
+  std::vector<std::string> words{"dev", "--print", "--data-dir", layout.data_dir};
+  if (options.print_json) {
+    words.insert(words.end(), {"-o", "json"});
+  }
+  if (!options.tls_certificate.empty()) {
+    words.insert(words.end(), {"--ca-file", options.tls_certificate});
+  }
+  return words;
+}
+
 // Read while we are root, so that the key may belong to root; never seen by the API's arguments.
 // One text carries both: a reader of PEM skips what it does not look for.
 Result<Fd> load_tls_identity(const ServeOptions& options) {
@@ -100,6 +128,7 @@ Result<> run_serve(const ServeOptions& options) {
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
   TRY(const Fd tls_identity, load_tls_identity(options));
   TRY(const Fd privileged_port, bind_privileged_port(options));
+  TRY_DO(check_port_is_free(options));
   TRY(const Fd signals, open_signals());
   TRY_DO(enter_private_mounts());
   TRY_DO(mount_database_dir(layout));
@@ -129,7 +158,8 @@ Result<> run_serve(const ServeOptions& options) {
                .tls_fd = tls_identity ? tls_identity.get() : -1,
                .cors_origin = options.cors_origin},
        .notifier = notifier,
-       .signals = signals.get()}};
+       .signals = signals.get(),
+       .greeter = greeter_words(options, layout)}};
   auto outcome = supervisor.run();
   remove_run_dir(layout);
   return outcome;

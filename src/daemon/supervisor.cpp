@@ -166,18 +166,30 @@ void Supervisor::on_ready(Service& service) {
   parts_.api.port = static_cast<std::uint16_t>(*port);  // a restarted one must have the same
   if (!announced_) {
     announced_ = true;
-    const std::string url = concat(parts_.api.tls_fd >= 0 ? "https" : "http", "://",
-                                   host_for_url(parts_.api.host), ":", parts_.api.port);
-    std::printf(
-        "atoll is ready on %s (data in %s)\n"
-        "The admin key is in %s. Use it like this:\n"
-        "  export ATOLL_API_URL=%s ATOLL_KEY_FILE=%s\n"
-        "  atoll run --rm -- python3 -c 'print(6 * 7)'\n",
-        url.c_str(), parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(), url.c_str(),
-        parts_.layout.admin_key().c_str());
-    std::fflush(stdout);
+    announce();
     parts_.notifier.send("READY=1");
   }
+}
+
+void Supervisor::announce() {
+  const std::string url = concat(parts_.api.tls_fd >= 0 ? "https" : "http", "://",
+                                 host_for_url(parts_.api.host), ":", parts_.api.port);
+  if (!parts_.greeter.empty()) {
+    auto words = parts_.greeter;
+    words.insert(words.end(), {"--api-url", url});
+    // It ends by itself; reap() takes it like any orphan.
+    if (auto started = start_child(words, {}); started) {
+      return;
+    }
+  }
+  std::printf(
+      "atoll is ready on %s (data in %s)\n"
+      "The admin key is in %s. Use it like this:\n"
+      "  export ATOLL_API_URL=%s ATOLL_KEY_FILE=%s\n"
+      "  atoll run --rm -- python3 -c 'print(6 * 7)'\n",
+      url.c_str(), parts_.layout.data_dir.c_str(), parts_.layout.admin_key().c_str(), url.c_str(),
+      parts_.layout.admin_key().c_str());
+  std::fflush(stdout);
 }
 
 void Supervisor::reap() {

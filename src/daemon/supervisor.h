@@ -27,6 +27,8 @@ class Supervisor {
     ApiOptions api;    // without ready_fd
     const ServiceNotifier& notifier;
     int signals = -1;  // signalfd of SIGCHLD, SIGTERM, SIGINT, SIGHUP
+    // `atoll dev`: the words of the command that greets instead of us, without the address.
+    std::vector<std::string> greeter = {};
   };
   explicit Supervisor(Parts parts);
 
@@ -55,6 +57,7 @@ class Supervisor {
   void take_signals();
   void take_report(Service& service);
   void on_ready(Service& service);
+  void announce();
   void reap();
   void on_death(Service& service, int wait_status);
   void act_on_deadlines();
