@@ -5,6 +5,7 @@
 #include "cli/copy.h"
 #include "cli/remote_files.h"
 #include "cli/sandbox.h"
+#include "cli/search_files.h"
 #include "cli/table.h"
 
 namespace atl::cli {
@@ -102,11 +103,17 @@ Task<int> command_files(CommandContext& context, const FilesOptions& options) {
     co_return fail(Code::kInvalidArgument, "a file's bytes and -o json do not go together",
                    kReasonUsage);
   }
+  const bool search = options.action == Action::kGlob || options.action == Action::kGrep;
+  bool found = false;
   for (auto place : options.places) {
     CO_TRY(place.sandbox_id, co_await resolve_sandbox(api, place.sandbox_id));
     Result<> done;
     if (options.action == Action::kList) {
       done = co_await list_place(context, api, place, options);
+    } else if (search) {
+      auto some = co_await search_place(context, api, place, options);
+      found = found || some.value_or(false);
+      done = some ? ok() : fail(std::move(some).error());
     } else if (options.action == Action::kRead) {
       done = co_await read_place(context, api, place, options);
     } else {
@@ -116,7 +123,7 @@ Task<int> command_files(CommandContext& context, const FilesOptions& options) {
       co_return fail(std::move(done).error().note(concat(place.sandbox_id, ":", place.path)));
     }
   }
-  co_return 0;
+  co_return search && !found ? 1 : 0;  // as grep says it
 }
 
 }  // namespace atl::cli

@@ -194,7 +194,6 @@ class Repl {
       if (keys_.empty()) {
         CO_TRY(const auto got, co_await reader_->read(buffer));
         if (got == 0) {
-          terminal.restore();
           co_return LineEditor::Outcome::kEnd;
         }
         keys_.assign(buffer.data(), got);
@@ -204,7 +203,7 @@ class Repl {
       keys_.erase(0, step.taken);
       context_.console.print(step.screen);
       if (step.outcome != LineEditor::Outcome::kNone) {
-        terminal.restore();
+        CO_TRY_DO(terminal.make_quiet());  // what is typed while code runs is for the next prompt
         co_return step.outcome;
       }
     }

@@ -109,14 +109,16 @@ std::string_view last_line(std::string_view code) {
   return newline == std::string_view::npos ? code : code.substr(newline + 1);
 }
 
-// A block goes on until an empty line, as at Python's own prompt.
+// A block goes on until an empty line, as at Python's own prompt, or until one that is not indented
+// (which only a paste has).
 bool python_block_is_open(std::string_view code, std::string_view bare) {
-  if (trim(last_line(code)).empty()) {
-    return false;
+  const auto last = last_line(code);
+  const bool heads = trim(last_line(bare)).ends_with(':') || last.starts_with('@');
+  if (heads || trim(last).empty() || (last.front() != ' ' && last.front() != '\t')) {
+    return heads;
   }
-  const auto begin = trim(bare);
-  for (const auto line : split(begin, '\n')) {
-    if (trim(line).ends_with(':') || line.starts_with('@')) {
+  for (const auto line : split(bare, '\n')) {
+    if (trim(line).ends_with(':')) {
       return true;
     }
   }

@@ -25,11 +25,23 @@ Result<Command> finish_copy(Raw& raw) {
 }
 
 void add_files(CLI::App& app, Raw& raw) {
-  add_choice(app, raw, "ACTION", raw.what, {"ls", "cat", "mkdir", "rm"}, "ls, cat, mkdir or rm")
+  auto& files = raw.files;
+  add_choice(app, raw, "ACTION", raw.what, {"ls", "cat", "glob", "grep", "mkdir", "rm"},
+             "ls, cat, glob, grep, mkdir or rm")
       ->required();
-  app.add_option("PLACE", raw.ids, "SANDBOX:/path")->required();
-  app.add_flag("-r,--recursive", raw.files.recursive, "rm: also directories that are not empty");
-  app.add_option("-u,--user", raw.files.user, "Act as this user in the sandbox [user]")
+  app.add_option("PLACE", raw.ids, "SANDBOX:/path; glob, grep: a pattern first")->required();
+  app.add_flag("-r,--recursive", files.recursive, "rm: also directories that are not empty");
+  app.add_flag("-i,--ignore-case", files.ignore_case, "glob, grep: capitals do not matter");
+  app.add_flag("-F,--fixed", files.fixed, "grep: the pattern is a text, not an expression");
+  app.add_option("-C,--context", files.context_lines, "grep: so many lines around each")
+      ->type_name("N");
+  app.add_option("--include", files.included, "grep: only files of such names (repeatable)")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", files.excluded, "glob, grep: not what has such names (repeatable)")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  app.add_option("-u,--user", files.user, "Act as this user in the sandbox [user]")
       ->type_name("USER");
 }
 
@@ -39,16 +51,26 @@ Result<Command> finish_files(Raw& raw) {
   for (const auto& [name, action] : {std::pair{"ls", Action::kList},
                                      {"cat", Action::kRead},
                                      {"mkdir", Action::kMakeDirectory},
-                                     {"rm", Action::kRemove}}) {
+                                     {"rm", Action::kRemove},
+                                     {"glob", Action::kGlob},
+                                     {"grep", Action::kGrep}}) {
     if (raw.what == name) {
       files.action = action;
+    }
+  }
+  const bool search = files.action == Action::kGlob || files.action == Action::kGrep;
+  if (search) {
+    files.pattern = raw.ids.front();
+    raw.ids.erase(raw.ids.begin());
+    if (raw.ids.empty()) {
+      return usage_error(concat("write: atoll files ", raw.what, " PATTERN SANDBOX:/path"));
     }
   }
   for (const auto& text : raw.ids) {
     auto place = parse_place(text);
     if (place.kind != CopyPlace::Kind::kSandbox) {
       return usage_error(concat("\"", text, "\" is not in a sandbox; for example: atoll files ",
-                                raw.what, " SANDBOX:/workspace"));
+                                raw.what, search ? " PATTERN" : "", " SANDBOX:/workspace"));
     }
     files.places.push_back({std::move(place.sandbox_id), std::move(place.path)});
   }

@@ -122,14 +122,18 @@ piece; the exit status is then 1 after an error, 124 after --timeout.)"},
   atoll logs SANDBOX CONTEXT     one, as it is
   atoll logs -f SANDBOX          and what comes, also of contexts started later
   atoll logs -o json SANDBOX     one JSON record a piece)"},
-    CommandHelp{"files", "files ls|cat|mkdir|rm [OPTIONS] SANDBOX:/path...",
+    CommandHelp{"files", "files ls|cat|glob|grep|mkdir|rm [OPTIONS] [PATTERN] SANDBOX:/path...",
                 "Look at and tidy up files in a sandbox",
                 R"(Examples:
   atoll files ls SANDBOX:/workspace
   atoll files cat SANDBOX:/etc/os-release
+  atoll files glob '**/*.py' SANDBOX:/workspace
+  atoll files grep -i 'todo|fixme' SANDBOX:/workspace --include '*.py' -C 2
   atoll files mkdir SANDBOX:/workspace/a/b
   atoll files rm -r SANDBOX:/workspace/a
-  atoll files ls -o json SANDBOX:/)"},
+  atoll files ls -o json SANDBOX:/
+
+The sandbox itself searches. Exit status 1 when nothing was found.)"},
     CommandHelp{"watch", "watch [OPTIONS] SANDBOX PATH", "Show changes of files as they happen",
                 R"(Examples:
   atoll watch SANDBOX /workspace

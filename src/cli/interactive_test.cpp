@@ -146,6 +146,8 @@ TEST(Continuation, KnowsWhatIsUnfinished) {
       {"python", "if x:", true},
       {"python", "if x:\n    y", true},
       {"python", "if x:\n    y\n", false},
+      {"python", "if x:\n    y\nz", false},
+      {"python", "for i in x: # here", true},
       {"python", "@decorated", true},
       {"python", "x = {1: 2}", false},
       {"python", "a = 1 + \\", true},

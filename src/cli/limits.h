@@ -26,6 +26,7 @@ inline constexpr std::chrono::seconds kCallDeadline{60};     // an ordinary call
 inline constexpr std::chrono::minutes kCreateDeadline{10};   // a cold create
 inline constexpr std::chrono::seconds kCleanupDeadline{30};  // deleting on the way out
 inline constexpr std::chrono::seconds kDoctorDeadline{3};
+inline constexpr std::chrono::minutes kSearchDeadline{2};      // the server has one of its own
 inline constexpr std::chrono::seconds kCompletionDeadline{2};  // a person waits for the key
 inline constexpr std::chrono::minutes kReconnectPatience{2};   // of a shell without a server
 

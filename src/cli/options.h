@@ -134,11 +134,17 @@ struct SandboxPlace {
   std::string path;
 };
 struct FilesOptions {
-  enum class Action : std::uint8_t { kList, kRead, kMakeDirectory, kRemove };
+  enum class Action : std::uint8_t { kList, kRead, kMakeDirectory, kRemove, kGlob, kGrep };
   Action action = Action::kList;
   std::vector<SandboxPlace> places;
   std::string user;
   bool recursive = false;
+  std::string pattern;  // glob and grep, and what follows
+  bool ignore_case = false;
+  bool fixed = false;
+  std::uint32_t context_lines = 0;
+  std::vector<std::string> included;
+  std::vector<std::string> excluded;
 };
 struct DevOptions {
   bool print = false;  // only for a server that runs; main.cpp starts one otherwise

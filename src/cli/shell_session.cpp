@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kFrameHeadBytes = 9;  // stream, offset
 constexpr std::size_t kKeysBytes = 32UL << 10;
+constexpr std::size_t kMaxPendingBytes = 1UL << 20;
 constexpr std::chrono::milliseconds kFirstReconnectDelay{100};
 constexpr std::chrono::seconds kLongestReconnectDelay{2};
 // What a program that did not end by itself may have left on: attributes, a hidden cursor,
@@ -48,6 +49,7 @@ Task<std::optional<ExitEvent>> ShellSession::run() {
     context_.console.complain(concat("\r\natoll: ", what, ": ", printable(error.message), "\r\n"));
   });
   beside.spawn("reading keys", forward_keys(leave));
+  beside.spawn("sending keys", send_pending());
   beside.spawn("watching the window", watch_window());
   auto followed = co_await follow().under(inner);
   (void)co_await beside.cancel_and_join();
@@ -81,7 +83,7 @@ Task<> ShellSession::follow() {
       lost_at = context_.reactor.now();
       delay = kFirstReconnectDelay;
       context_.console.complain(
-          "\r\n[atoll: the connection broke; connecting again, ~. leaves]\r\n");
+          "\r\n[atoll: the connection broke; connecting again; Enter ~. leaves]\r\n");
     } else if (context_.reactor.now() - lost_at > kReconnectPatience) {
       co_return fail(ended ? Error{Code::kUnavailable, "the server ends the connection each time",
                                    kReasonTransport}
@@ -154,9 +156,12 @@ Task<> ShellSession::forward_keys(CancelState& leave) {
     for (std::string_view bytes{buffer.data(), *got}; !bytes.empty();) {
       auto step = filter_.feed(bytes);
       bytes.remove_prefix(step.taken);
-      if (!step.keys.empty()) {
-        CO_TRY_DO(co_await send_keys(std::move(step.keys)));
+      while (pending_.size() > kMaxPendingBytes) {
+        taken_.clear();
+        CO_TRY_DO(co_await taken_.wait());
       }
+      pending_ += step.keys;
+      typed_.set();
       CO_TRY_DO(co_await act(step.action, leave));
     }
   }
@@ -174,6 +179,19 @@ Task<> ShellSession::act(EscapeFilter::Action action, CancelState& leave) {
     leave.cancel();
   }
   co_return ok();
+}
+
+Task<> ShellSession::send_pending() {
+  for (;;) {
+    while (pending_.empty()) {
+      typed_.clear();
+      CO_TRY_DO(co_await typed_.wait());
+    }
+    auto keys = pending_.substr(0, kKeysBytes);
+    pending_.erase(0, keys.size());
+    taken_.set();
+    CO_TRY_DO(co_await send_keys(std::move(keys)));
+  }
 }
 
 // Keys that a broken connection did not take go to the next one.

@@ -38,6 +38,7 @@ class ShellSession {
   Task<> forward_keys(CancelState& leave);
   Task<> act(EscapeFilter::Action action, CancelState& leave);
   Task<> watch_window();
+  Task<> send_pending();
   Task<> send_keys(std::string keys);
   Task<> send_size();
   void drop_socket(const std::shared_ptr<http::WebSocket>& socket);
@@ -51,6 +52,9 @@ class ShellSession {
   std::unique_ptr<SharedWriter> screen_;
   std::shared_ptr<http::WebSocket> socket_;  // shared: a send may outlive its connection
   Event connected_;
+  std::string pending_;  // keys that nobody took yet; reading goes on, so that ~. is always heard
+  Event typed_;
+  Event taken_;
   std::uint64_t next_offset_ = 0;
   bool progressed_ = false;  // since the last connect
   bool detached_ = false;

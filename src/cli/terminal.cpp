@@ -20,19 +20,31 @@ Result<std::unique_ptr<Terminal>> Terminal::open(const Console& console, std::st
 Result<> Terminal::make_raw() {
   termios raw = found_;
   ::cfmakeraw(&raw);
-  raw.c_cc[VMIN] = 1;
-  raw.c_cc[VTIME] = 0;
-  if (::tcsetattr(input_, TCSANOW, &raw) != 0) {
+  return change(raw);
+}
+
+Result<> Terminal::make_quiet() {
+  termios quiet = found_;
+  quiet.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);
+  quiet.c_iflag &= ~static_cast<tcflag_t>(ICRNL);
+  return change(quiet);
+}
+
+Result<> Terminal::change(const termios& mode) {
+  termios wanted = mode;
+  wanted.c_cc[VMIN] = 1;
+  wanted.c_cc[VTIME] = 0;
+  if (::tcsetattr(input_, TCSANOW, &wanted) != 0) {
     return fail_errno("changing the terminal's mode");
   }
-  raw_ = true;
+  changed_ = true;
   return {};
 }
 
 void Terminal::restore() {
-  if (raw_) {
+  if (changed_) {
     ::tcsetattr(input_, TCSANOW, &found_);
-    raw_ = false;
+    changed_ = false;
   }
 }
 

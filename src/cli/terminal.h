@@ -29,6 +29,8 @@ class Terminal {
 
   // Keys arrive as they are typed, nothing is echoed, Ctrl-C is a byte.
   Result<> make_raw();
+  // Keys wait unseen for whoever reads next, but Ctrl-C is a signal and output looks as usual.
+  Result<> make_quiet();
   void restore();
   Size size() const;
 
@@ -36,10 +38,12 @@ class Terminal {
   Terminal(int input, int output, const termios& found)
       : input_(input), output_(output), found_(found) {}
 
+  Result<> change(const termios& mode);
+
   int input_;
   int output_;
   termios found_;
-  bool raw_ = false;
+  bool changed_ = false;
 };
 
 }  // namespace atl::cli

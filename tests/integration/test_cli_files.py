@@ -1,6 +1,7 @@
 """`atoll files`, `atoll logs`, `atoll cp` of trees, `atoll watch`."""
 import json
 import os
+import select
 import subprocess
 
 import pytest
@@ -78,3 +79,63 @@ def test_logs_follow_contexts_started_later(atoll, create):
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_watch(atoll, create):
+    box = create()
+    box.run("mkdir -p /workspace/seen/deep")
+    process = subprocess.Popen(
+        [BIN_DIR / "atoll", "watch", "-r", "-o", "json", box.id, "/workspace/seen"], env=atoll.env,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        # Nothing says in JSON that the watch stands, so changes are made until one is seen.
+        seen = []
+        number = 0
+        while not seen:
+            number += 1
+            box.run(f"touch /workspace/seen/deep/f{number}")
+            if select.select([process.stdout], [], [], 1)[0]:
+                seen.append(json.loads(process.stdout.readline()))
+        assert seen[0]["event"] == "create" and seen[0]["path"].startswith("/workspace/seen/deep/f")
+        process.terminate()
+        assert process.wait(60) == 143
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_watch_on_a_terminal(atoll, create):
+    box = create()
+    with atoll.terminal(f"watch {box.id} /workspace") as terminal:
+        terminal.wait_for("watching /workspace")
+        box.run("echo x > /workspace/new-file")
+        terminal.wait_for(r"^create +/workspace/new-file$")
+        terminal.key("C-c")
+        assert terminal.status() == 130
+
+
+def test_cp_of_a_tree_shows_progress_only_on_a_terminal(atoll, sandbox, tmp_path):
+    tree = tmp_path / "tree"
+    for number in range(300):
+        path = tree / str(number % 7) / f"file-{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(200_000))
+    done = atoll("cp", str(tree), f"{sandbox.id}:/tmp/tree")
+    assert done.stderr == "" and done.stdout == ""
+    with atoll.terminal(f"cp {sandbox.id}:/tmp/tree {tmp_path}/back") as terminal:
+        # What takes less than a second says nothing.
+        terminal.status()
+    names = sorted(path.relative_to(tree) for path in tree.rglob("*"))
+    assert names == sorted(path.relative_to(tmp_path / "back")
+                           for path in (tmp_path / "back").rglob("*"))
+    assert all((tree / name).read_bytes() == (tmp_path / "back" / name).read_bytes()
+               for name in names if (tree / name).is_file())
+
+
+def test_cp_names_the_file_that_fails(atoll, sandbox, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "the-one").write_text("x")
+    sandbox.run("mkdir -p /tmp/closed/sub && chmod 555 /tmp/closed/sub")
+    done = atoll("cp", f"{tree}/.", f"{sandbox.id}:/tmp/closed", check=None)
+    assert done.returncode != 0 and "/tmp/closed/sub/the-one" in done.stderr

@@ -92,8 +92,7 @@ def test_ctrl_c_interrupts_the_code_and_keeps_state(atoll, sandbox):
     with atoll.terminal(f"repl {sandbox.id}") as terminal:
         terminal.wait_for("^>>> ")
         terminal.line("kept = 'still here'")
-        terminal.line("print('looping', flush=True)\nwhile True: pass")
-        terminal.line("")
+        terminal.line("while not print('looping', flush=True): import time; time.sleep(1)")
         terminal.wait_for("^looping")
         terminal.key("C-c")
         terminal.wait_for("KeyboardInterrupt")
@@ -109,7 +108,6 @@ def test_ctrl_c_interrupts_the_code_and_keeps_state(atoll, sandbox):
 
 @pytest.mark.parametrize("language,code,shown", [
     ("javascript", "[1, 2].map(x => x + 1)", "[ 2, 3 ]"),
-    ("typescript", "const n: number = 41; n + 1", "42"),
     ("bash", "echo $((40 + 2)); cd /tmp; pwd", "42\n/tmp"),
     ("python", "print('a'); 6 * 7", "a\n42"),
 ])
