@@ -1,4 +1,6 @@
 // `atoll files`: look at and tidy up the files of sandboxes without starting a process there.
+#include <algorithm>
+
 #include "base/strings.h"
 #include "cli/api_error.h"
 #include "cli/commands.h"
@@ -43,20 +45,23 @@ Task<> list_place(CommandContext& context, Api& api, SandboxPlace place,
   const auto path = place.path.empty() ? std::string{"."} : place.path;
   CO_TRY(const auto answer,
          co_await api.call("GET", with_user(file_path(place.sandbox_id, "/list", path), options)));
-  const Json* entries = answer.find("entries");
-  if (entries == nullptr || entries->as_array() == nullptr) {
+  const Json* found = answer.find("entries");
+  if (found == nullptr || found->as_array() == nullptr) {
     co_return fail(Code::kDataLoss, "the server sent a list without entries");
   }
+  Json entries = *found;  // in the order of the filesystem
+  std::ranges::sort(*entries.as_array(), {},
+                    [](const Json& entry) { return text_member(entry, "name"); });
   if (context.options.json) {
     context.console.print(answer.dump_pretty() + "\n");
   } else if (context.options.quiet) {
     std::string names;
-    for (const auto& entry : *entries->as_array()) {
+    for (const auto& entry : *entries.as_array()) {
       names += printable(text_member(entry, "name")) + "\n";
     }
     context.console.print(names);
   } else {
-    context.console.print(render_list(*entries));
+    context.console.print(render_list(entries));
   }
   co_return ok();
 }

@@ -22,7 +22,8 @@ class Terminal:
         self.modes_before = self.directory / "modes-before"
         self.modes_after = self.directory / "modes-after"
         self.env = env
-        script = (f"stty -g > {self.modes_before}\n{command}\nstatus=$?\n"
+        # Ctrl-C also reaches this shell, which shall live to tell the status.
+        script = (f"trap : INT\nstty -g > {self.modes_before}\n{command}\nstatus=$?\n"
                   f"stty -g > {self.modes_after}\n"
                   f"echo $status > {self.status_file}.part\n"
                   f"mv {self.status_file}.part {self.status_file}\nexec cat\n")

@@ -139,3 +139,18 @@ def test_cp_names_the_file_that_fails(atoll, sandbox, tmp_path):
     sandbox.run("mkdir -p /tmp/closed/sub && chmod 555 /tmp/closed/sub")
     done = atoll("cp", f"{tree}/.", f"{sandbox.id}:/tmp/closed", check=None)
     assert done.returncode != 0 and "/tmp/closed/sub/the-one" in done.stderr
+
+
+def test_glob_and_grep(atoll, sandbox):
+    place = f"{sandbox.id}:/workspace/search"
+    sandbox.run("mkdir -p /workspace/search/sub; cd /workspace/search; "
+                "printf 'one\\nTODO: two\\nthree\\n' > sub/a.py; echo 'todo nothing' > b.txt")
+    assert "sub/a.py" in atoll("files", "glob", "**/*.py", place).stdout
+    done = atoll("files", "grep", "-i", "todo", place, "--include", "*.py").stdout
+    assert "a.py:2:TODO: two" in done and "b.txt" not in done
+    around = atoll("files", "grep", "-F", "TODO:", place, "-C", "1").stdout
+    assert "a.py-1-one" in around and "a.py-3-three" in around
+    document = json.loads(atoll("files", "grep", "-o", "json", "todo", place).stdout)
+    assert [match["line"] for match in document["matches"]] == [1]
+    atoll("files", "grep", "nowhere-to-be-found", place, check=1)
+    assert "PATTERN SANDBOX:/path" in atoll("files", "grep", "x", check=None).stderr
