@@ -1,10 +1,8 @@
 """Over TLS: certificates are checked, and a local authority is given with ca_file."""
-import re
 import subprocess
 
 import pytest
 
-import harness.server
 from harness.server import BIN_DIR, Server
 
 from atoll_sandbox import Client, ConnectionFailedError, Sandbox
@@ -14,10 +12,10 @@ def test_certificates_count(tmp_path, monkeypatch):
     subprocess.run([BIN_DIR / "atoll", "cert", "dev", "--dir", tmp_path / "cert"], check=True,
                    capture_output=True, timeout=60)
     files = {path.name: path for path in (tmp_path / "cert").iterdir()}
-    monkeypatch.setattr(harness.server, "READY_LINE", re.compile(rb"https?://([0-9.]+):([0-9]+)"))
     options = ["--tls-cert", files["server.crt"], "--tls-key", files["server.key"]]
     with Server(extra=options) as server:
-        url = f"https://127.0.0.1:{server.port}"
+        url = server.url()
+        assert url.startswith("https://")
         with Client(url, server.key, ca_file=str(files["ca.crt"])) as client:
             with Sandbox.create(client=client) as sandbox:
                 assert sandbox.commands.run("echo safe").stdout == "safe\n"

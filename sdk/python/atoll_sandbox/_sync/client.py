@@ -2,6 +2,7 @@
 """The connection to a server: sends requests, repeats the safe ones, turns refusals into errors."""
 from __future__ import annotations
 
+import threading
 from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Deque, Dict, Optional, Type
@@ -90,6 +91,7 @@ class Client:
         self._config: Config = resolve_config(url, api_key, ca_file, timeout)
         self._http: Optional[HttpClient] = None
         self._trust = self._config.trust()
+        self._opening = threading.Lock()  # nothing waits while it is held
         self._users = 0  # sandboxes that it was made for
 
     @property
@@ -157,16 +159,17 @@ class Client:
         return http.send(message, stream=True)
 
     def _open_http(self) -> HttpClient:
-        if self._http is None:
-            self._http = HttpClient(
-                headers={"Authorization": f"Bearer {self._config.api_key}",
-                         "User-Agent": f"atoll-sandbox-python/{VERSION}"},
-                verify=self._trust,
-                # A proxy of the environment is no way to this machine itself.
-                trust_env=not self._config.is_local,
-                limits=httpx.Limits(max_connections=_MAX_CONNECTIONS,
-                                    max_keepalive_connections=_KEPT_CONNECTIONS))
-        return self._http
+        with self._opening:
+            if self._http is None:
+                self._http = HttpClient(
+                    headers={"Authorization": f"Bearer {self._config.api_key}",
+                             "User-Agent": f"atoll-sandbox-python/{VERSION}"},
+                    verify=self._trust,
+                    # A proxy of the environment is no way to this machine itself.
+                    trust_env=not self._config.is_local,
+                    limits=httpx.Limits(max_connections=_MAX_CONNECTIONS,
+                                        max_keepalive_connections=_KEPT_CONNECTIONS))
+            return self._http
 
     def _refusal(self, response: httpx.Response) -> AtollError:
         body = Reply(response, self._config.url).read(_MAX_ERROR_BYTES)
