@@ -101,3 +101,12 @@ export async function* jsonLines<T>(stream: ReadableStream<Uint8Array>): AsyncGe
     yield JSON.parse(rest) as T
   }
 }
+
+/** Reads what is left, which is nothing but the end: the connection can then be used again. */
+export async function drain(lines: AsyncGenerator<unknown>): Promise<void> {
+  try {
+    while ((await lines.next()).done !== true);
+  } catch {
+    // All that mattered has been read.
+  }
+}

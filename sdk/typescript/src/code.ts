@@ -1,7 +1,8 @@
 // Code in interpreters that keep their state.
-import { ByteCollector, decodeBase64, jsonLines } from './bytes.js'
+import { ByteCollector, decodeBase64, drain, jsonLines } from './bytes.js'
 import { createContext, processFields } from './commands.js'
 import { AtollError, ConnectionError } from './errors.js'
+import { unlessAborted } from './time.js'
 import type { RequestOptions, Transport } from './transport.js'
 import type { WireDone, WireExecEvent } from './wire.js'
 
@@ -134,7 +135,9 @@ const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 export class CodeContext {
   readonly #transport: Transport
   readonly #path: string
+  #line: Promise<unknown> = Promise.resolve()
 
+  /** @internal Use `sandbox.createContext`. */
   constructor(
     transport: Transport,
     contextsPath: string,
@@ -173,8 +176,16 @@ export class CodeContext {
    */
   async run(code: string, options: RunCodeOptions = {}): Promise<Execution> {
     options.signal?.throwIfAborted()
+    // In line here and not at the server, so that code that only waits is never interrupted for.
+    const execution = this.#line.then(() => this.#runNow(code, options))
+    this.#line = execution.catch(() => undefined)
+    return unlessAborted(execution, options.signal, async () => undefined)
+  }
+
+  async #runNow(code: string, options: RunCodeOptions): Promise<Execution> {
+    options.signal?.throwIfAborted()
     try {
-      const execution = await this.#execute(code, options, options.signal)
+      const execution = await this.#execute(code, options)
       if (options.check === true && !execution.ok) {
         throw new CodeError(execution)
       }
@@ -188,20 +199,21 @@ export class CodeContext {
   }
 
   // Not sent again after a broken connection: the code may have run.
-  async #execute(code: string, options: RunCodeOptions, signal?: AbortSignal): Promise<Execution> {
+  async #execute(code: string, options: RunCodeOptions): Promise<Execution> {
     const stream = await this.#transport.stream('POST', `${this.#path}/exec`, {
       json: {
         data: code,
         ...(options.timeoutMs === undefined ? {} : { timeout_ms: Math.ceil(options.timeoutMs) })
       },
       headers: { accept: 'application/x-ndjson' },
-      signal,
+      signal: options.signal,
       requestTimeoutMs: options.requestTimeoutMs ?? 0
     })
-    const limit = options.maxOutputBytes ?? MAX_OUTPUT_BYTES
-    const output = new Transcript(limit)
-    for await (const line of jsonLines<WireExecEvent>(stream)) {
+    const output = new Transcript(options.maxOutputBytes ?? MAX_OUTPUT_BYTES)
+    const lines = jsonLines<WireExecEvent>(stream)
+    for await (const line of lines) {
       if (line.type === 'done') {
+        await drain(lines)
         return executionOf(line, output, this.id)
       }
       const text = output.add(line.source, decodeBase64(line.data_base64))

@@ -3,14 +3,14 @@
 // Output is followed as lines of a stream that says where in the output each piece stands. A broken
 // connection is taken up again at that place, so nothing is lost or seen twice; a reader that is
 // slow slows the process down instead of filling memory.
-import { ByteCollector, decodeBase64, encodeBase64, jsonLines } from './bytes.js'
+import { ByteCollector, decodeBase64, drain, encodeBase64, jsonLines } from './bytes.js'
 import { AtollError, ConnectionError, ServerError } from './errors.js'
 import { sleep } from './time.js'
 import { newIdempotencyKey } from './transport.js'
 import type { Call, RequestOptions, Transport } from './transport.js'
 import type { WireCommandEvent, WireContext, WireContextCreate, WireExit } from './wire.js'
 
-/** A shell line, or a program with its arguments (no shell). */
+/** Text is for bash, an array is a program with its arguments. */
 export type Command = string | readonly string[]
 
 export type StdinData = string | Uint8Array | AsyncIterable<string | Uint8Array>
@@ -25,7 +25,7 @@ export interface StartOptions extends RequestOptions {
   timeoutMs?: number | undefined
   /** Written to standard input, which then ends. `true` keeps it open for `handle.write`. */
   stdin?: StdinData | true | undefined
-  /** What runs a command given as text. Default `/bin/sh`. */
+  /** What runs a command given as text, as `shell -c text`. Default `bash`. */
   shell?: string | undefined
 }
 
@@ -113,6 +113,7 @@ export type Signal = string | number
 
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 const MAX_FAILURES = 5 // in a row, of following output
+const LASTING_MS = 10_000 // a connection that lasted this long was good
 const FIRST_PAUSE_MS = 100
 const STDIN_PIECE_BYTES = 256 * 1024
 const KILL_TIMEOUT_MS = 10_000
@@ -132,7 +133,7 @@ export class CommandHandle implements AsyncIterable<OutputEvent> {
   readonly #path: string
   #writing: Promise<unknown> = Promise.resolve()
   #cursor: number
-  #first: AsyncIterable<WireCommandEvent> | undefined
+  #first: AsyncGenerator<WireCommandEvent> | undefined
 
   /** @internal */
   constructor(
@@ -140,7 +141,7 @@ export class CommandHandle implements AsyncIterable<OutputEvent> {
     contextsPath: string,
     readonly id: string,
     readonly pid: number,
-    options: { from?: number | undefined; first?: AsyncIterable<WireCommandEvent> } = {}
+    options: { from?: number | undefined; first?: AsyncGenerator<WireCommandEvent> } = {}
   ) {
     this.#transport = transport
     this.#path = `${contextsPath}/${id}`
@@ -255,10 +256,13 @@ export class CommandHandle implements AsyncIterable<OutputEvent> {
     const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder(), pty: new TextDecoder() }
     let cursor = from
     for (let failures = 0; ; ) {
+      const since = Date.now()
       try {
-        for await (const line of await this.#lines(cursor, signal)) {
+        const lines = await this.#lines(cursor, signal)
+        for await (const line of lines) {
           failures = 0
           if (line.type === 'exit') {
+            await drain(lines)
             return line
           }
           if (line.type === 'output') {
@@ -277,7 +281,9 @@ export class CommandHandle implements AsyncIterable<OutputEvent> {
         if (!(error instanceof ConnectionError || error instanceof ServerError)) {
           throw error
         }
-        if (++failures >= MAX_FAILURES) {
+        // Runtimes end a connection that is silent for some minutes; that is no failure.
+        failures = Date.now() - since > LASTING_MS ? 1 : failures + 1
+        if (failures >= MAX_FAILURES) {
           return { lost: error, cursor }
         }
         await sleep(FIRST_PAUSE_MS * 2 ** failures, signal)
@@ -285,7 +291,7 @@ export class CommandHandle implements AsyncIterable<OutputEvent> {
     }
   }
 
-  async #lines(from: number, signal?: AbortSignal): Promise<AsyncIterable<WireCommandEvent>> {
+  async #lines(from: number, signal?: AbortSignal): Promise<AsyncGenerator<WireCommandEvent>> {
     const first = this.#first
     this.#first = undefined
     if (first !== undefined) {
@@ -425,7 +431,7 @@ export function contextFields(
   stdinOpen: boolean
 ): WireContextCreate {
   const argv =
-    typeof command === 'string' ? [options.shell ?? '/bin/sh', '-c', command] : [...command]
+    typeof command === 'string' ? [options.shell ?? 'bash', '-c', command] : [...command]
   return {
     type: 'cmd',
     cmd: { command: argv },

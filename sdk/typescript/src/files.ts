@@ -4,6 +4,8 @@ import type { Bytes } from './bytes.js'
 import { NotFoundError } from './errors.js'
 import { isBrowser } from './transport.js'
 import type { Call, RequestOptions, Transport } from './transport.js'
+import { FileWatch } from './watch.js'
+import type { WatchOptions } from './watch.js'
 import type { WireFile } from './wire.js'
 
 export interface FileOptions extends RequestOptions {
@@ -28,6 +30,15 @@ export interface FileInfo {
 export interface ReadOptions extends FileOptions {
   /** Only these bytes: from `start`, up to and without `end`. */
   range?: { start: number; end?: number } | undefined
+}
+
+export interface WriteOptions extends FileOptions {
+  /** Octal text (`0755`) or a number (`0o755`). */
+  mode?: string | number | undefined
+  /** Replace this version only; if it is another by now, a ConflictError. */
+  ifVersion?: string | undefined
+  /** Only if there is no such file yet; else a ConflictError. */
+  ifAbsent?: boolean | undefined
 }
 
 /** Contents to write. Anything that comes piece by piece is sent piece by piece. */
@@ -76,23 +87,39 @@ export class Files {
     }
   }
 
-  /** Creates or replaces a file, with its directories. It appears whole or not at all. */
+  /**
+   * Creates or replaces a file, with its directories. It appears whole or not at all. Gives the new
+   * version, for `ifVersion` of the next write.
+   */
   async write(
     path: string,
     data: FileData,
-    options: FileOptions & { mode?: string | number } = {}
-  ): Promise<void> {
+    options: WriteOptions = {}
+  ): Promise<{ readonly version: string | undefined }> {
     const { body, again } = await uploadBody(data)
-    await this.#transport.json('POST', this.#path, {
+    const conditional = options.ifVersion !== undefined || options.ifAbsent === true
+    const response = await this.#transport.send('POST', this.#path, {
       ...target(path, options),
-      headers: { 'content-type': 'application/octet-stream' },
+      headers: {
+        'content-type': 'application/octet-stream',
+        ...(options.ifVersion === undefined ? {} : { 'if-match': options.ifVersion }),
+        ...(options.ifAbsent === true ? { 'if-none-match': '*' } : {})
+      },
       body,
-      idempotent: again,
+      idempotent: again && !conditional, // the second would fail because of the first
       requestTimeoutMs: options.requestTimeoutMs ?? 0
     })
+    await response.arrayBuffer()
     if (options.mode !== undefined) {
       await this.chmod(path, options.mode, options)
     }
+    return { version: response.headers.get('etag') ?? undefined }
+  }
+
+  /** Changes whenever the contents do. */
+  async version(path: string, options: FileOptions = {}): Promise<string | undefined> {
+    const response = await this.#transport.send('HEAD', this.#path, target(path, options))
+    return response.headers.get('etag') ?? undefined
   }
 
   async list(path = '.', options: FileOptions = {}): Promise<FileInfo[]> {
@@ -147,6 +174,11 @@ export class Files {
   async chmod(path: string, mode: string | number, options: FileOptions = {}): Promise<void> {
     const text = typeof mode === 'number' ? mode.toString(8).padStart(4, '0') : mode
     await this.#post('chmod', { path, mode: text }, options)
+  }
+
+  /** Watches a file or directory. From its return on nothing is missed. */
+  watch(path: string, options: WatchOptions = {}): Promise<FileWatch> {
+    return FileWatch.open(this.#transport, this.#path, path, options)
   }
 
   async #post(verb: string, fields: object, options: FileOptions): Promise<void> {
@@ -214,7 +246,7 @@ export function fileInfo(file: WireFile): FileInfo {
   return {
     name: file.name,
     path: file.path,
-    type: file.type === 'dir' ? 'directory' : file.type,
+    type: fileType(file.type),
     size: file.size,
     mode: file.mode,
     modifiedAt: new Date(file.mod_time),
@@ -222,4 +254,8 @@ export function fileInfo(file: WireFile): FileInfo {
     gid: file.gid,
     target: file.link_target
   }
+}
+
+export function fileType(type: WireFile['type']): FileInfo['type'] {
+  return type === 'dir' ? 'directory' : type
 }

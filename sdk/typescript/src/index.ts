@@ -25,8 +25,9 @@ export {
   TimeoutError
 } from './errors.js'
 export { Files } from './files.js'
-export type { FileData, FileInfo, FileOptions, ReadOptions } from './files.js'
+export type { FileData, FileInfo, FileOptions, ReadOptions, WriteOptions } from './files.js'
 export type { components as Contract } from './generated/contract.js'
+export type { MetricName, MetricSeries, MetricsOptions, SandboxMetrics, SandboxUsage } from './metrics.js'
 export { Pty, PtyHandle } from './pty.js'
 export type { PtyOptions } from './pty.js'
 export { Sandbox } from './sandbox.js'
@@ -40,6 +41,8 @@ export type {
   SandboxSettings,
   SandboxStatus
 } from './sandboxes.js'
+export { FileWatch } from './watch.js'
+export type { WatchEvent, WatchOptions } from './watch.js'
 export { BuildError, Templates } from './templates.js'
 export type {
   AddOptions,

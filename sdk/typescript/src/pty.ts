@@ -29,7 +29,7 @@ export class Pty {
   }
 
   async create(options: PtyOptions = {}): Promise<PtyHandle> {
-    const command = options.command ?? 'exec "$(command -v bash || echo /bin/sh)" -l'
+    const command = options.command ?? ['/bin/sh', '-c', 'exec "$(command -v bash || echo /bin/sh)" -l']
     const env = { TERM: 'xterm-256color', ...options.env }
     const context = await createContext(
       this.#transport,

@@ -5,11 +5,21 @@ import { Atoll } from './client.js'
 import { Commands } from './commands.js'
 import { ConflictError, NotFoundError } from './errors.js'
 import { Files } from './files.js'
+import { metricsCall, sandboxMetrics } from './metrics.js'
+import type { MetricsOptions, SandboxMetrics } from './metrics.js'
 import { Pty } from './pty.js'
-import type { CreateOptions, ListOptions, SandboxInfo } from './sandboxes.js'
-import { sandboxInfo } from './sandboxes.js'
+import { configOf, sandboxInfo } from './sandboxes.js'
+import type {
+  CreateOptions,
+  ListOptions,
+  SandboxInfo,
+  Sandboxes,
+  SandboxSettings
+} from './sandboxes.js'
+import { seconds } from './time.js'
+import type { Duration } from './time.js'
 import type { ConnectionOptions, RequestOptions, Transport } from './transport.js'
-import type { WireSandbox } from './wire.js'
+import type { WireSandbox, WireSandboxMetrics } from './wire.js'
 
 /** Options of the shortcuts on `Sandbox`, which make their own client. */
 export type WithConnection<T> = T & ConnectionOptions
@@ -49,6 +59,22 @@ export class Sandbox {
     return new Atoll(options).sandboxes.create(options)
   }
 
+  /** Several at once, in one request: all or none, or with `partial` as many as there can be. */
+  static createMany(
+    count: number,
+    options: WithConnection<Parameters<Sandboxes['createMany']>[1]> = {}
+  ): Promise<Sandbox[]> {
+    return new Atoll(options).sandboxes.createMany(count, options)
+  }
+
+  /** The sandbox of that name, made if there is none. `await using` leaves it alone. */
+  static getOrCreate(
+    name: string,
+    options: WithConnection<Omit<CreateOptions, 'name'>> = {}
+  ): Promise<Sandbox> {
+    return new Atoll(options).sandboxes.getOrCreate(name, options)
+  }
+
   /** A sandbox that exists. `await using` leaves it alone. */
   static connect(id: string, options: WithConnection<RequestOptions> = {}): Promise<Sandbox> {
     return new Atoll(options).sandboxes.connect(id, options)
@@ -80,15 +106,45 @@ export class Sandbox {
       throw new TypeError('Sandbox.with needs a function to run')
     }
     const sandbox = await Sandbox.create(options)
+    let value: T
     try {
-      return await use(sandbox)
-    } finally {
-      await sandbox.kill()
+      value = await use(sandbox)
+    } catch (error) {
+      await sandbox.kill().catch(() => undefined) // what went wrong first is what counts
+      throw error
     }
+    await sandbox.kill()
+    return value
   }
 
   async info(options: RequestOptions = {}): Promise<SandboxInfo> {
     return sandboxInfo(await this.#transport.json<WireSandbox>('GET', this.#path, options))
+  }
+
+  /**
+   * Changes what is given and leaves the rest; limits apply at once to what runs. `env` and `labels`
+   * replace the old ones.
+   */
+  async update(settings: SandboxSettings, options: RequestOptions = {}): Promise<SandboxInfo> {
+    const json = { config: configOf(settings) }
+    return sandboxInfo(await this.#transport.json('PUT', this.#path, { ...options, json }))
+  }
+
+  /** Starts its times again, with another ttl if given. */
+  async refresh(ttl?: Duration, options: RequestOptions = {}): Promise<void> {
+    const json = ttl === undefined ? {} : { duration: seconds(ttl) }
+    await this.#transport.json('POST', `${this.#path}/refresh`, { ...options, json, idempotent: true })
+  }
+
+  /** What it uses: now, and over the last hour. */
+  async metrics(options: MetricsOptions = {}): Promise<SandboxMetrics> {
+    return sandboxMetrics(
+      await this.#transport.json<WireSandboxMetrics>(
+        'GET',
+        `${this.#path}/metrics`,
+        metricsCall(options)
+      )
+    )
   }
 
   /** Deletes the sandbox with all that is in it. One that is gone is no error. */

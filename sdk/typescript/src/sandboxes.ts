@@ -5,7 +5,14 @@ import { seconds, sleep, unlessAborted } from './time.js'
 import type { Duration } from './time.js'
 import { newIdempotencyKey } from './transport.js'
 import type { RequestOptions, Transport } from './transport.js'
-import type { WireSandbox, WireSandboxConfig, WireSandboxList } from './wire.js'
+import type {
+  WireSandbox,
+  WireSandboxClaim,
+  WireSandboxClaims,
+  WireSandboxConfig,
+  WireSandboxCreate,
+  WireSandboxList
+} from './wire.js'
 
 export interface Resources {
   /** Such as `512Mi` or `2Gi`. */
@@ -20,16 +27,20 @@ export interface SandboxSettings {
   env?: Record<string, string> | undefined
   /** For whatever you like; `list` finds sandboxes by them. */
   labels?: Record<string, string> | undefined
-  /** It is deleted after this long. */
+  /** It is deleted after this long; `refresh` starts the time again. */
   ttl?: Duration | undefined
-  /** It is deleted after this long whatever anybody says. */
+  /** It is deleted after this long even if it is used. */
   hardTtl?: Duration | undefined
+  /** It is deleted when nobody has used it for this long. */
+  idleTtl?: Duration | undefined
   resources?: Resources | undefined
 }
 
 export interface CreateOptions extends SandboxSettings, RequestOptions {
   /** Default `default`. */
   template?: string | undefined
+  /** Of this sandbox alone; `getOrCreate` and `list` find it by it. */
+  name?: string | undefined
   /** How long to wait for a template that is still being made. Default 10 minutes. */
   templateTimeoutMs?: number | undefined
 }
@@ -37,6 +48,10 @@ export interface CreateOptions extends SandboxSettings, RequestOptions {
 export interface ListOptions extends RequestOptions {
   status?: SandboxStatus | undefined
   template?: string | undefined
+  name?: string | undefined
+  namePrefix?: string | undefined
+  /** All of them must match. */
+  labels?: Record<string, string> | undefined
   /** Per request; the iterator fetches as many pages as you read. */
   pageSize?: number | undefined
 }
@@ -45,6 +60,7 @@ export type SandboxStatus = WireSandbox['status']
 
 export interface SandboxInfo {
   readonly id: string
+  readonly name: string | undefined
   readonly template: string
   readonly status: SandboxStatus
   readonly labels: Readonly<Record<string, string>>
@@ -52,6 +68,8 @@ export interface SandboxInfo {
   readonly createdAt: Date
   readonly expiresAt: Date | undefined
   readonly hardExpiresAt: Date | undefined
+  /** When nobody uses it until then. */
+  readonly idleExpiresAt: Date | undefined
   /** Why, when the status is `failed`. */
   readonly failure: string | undefined
 }
@@ -69,8 +87,32 @@ export class Sandboxes {
 
   /** A new sandbox. A template that is still being made is waited for. */
   async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { sandbox_id } = await this.#claim<{ sandbox_id: string }>(options, {})
+    const { sandbox_id } = await this.#claim<WireSandboxClaim>(options, {}, each => [each])
     return new Sandbox(this.#transport, sandbox_id, true)
+  }
+
+  /** Several at once, in one request: all or none, or with `partial` as many as there can be. */
+  async createMany(
+    count: number,
+    options: Omit<CreateOptions, 'name'> & { partial?: boolean | undefined } = {}
+  ): Promise<Sandbox[]> {
+    const { partial = false, ...rest } = options
+    const { sandboxes } = await this.#claim<WireSandboxClaims>(
+      rest,
+      { count, partial },
+      each => each.sandboxes
+    )
+    return sandboxes.map(each => new Sandbox(this.#transport, each.sandbox_id, true))
+  }
+
+  /** The sandbox of that name, made from the options if there is none. */
+  async getOrCreate(name: string, options: Omit<CreateOptions, 'name'> = {}): Promise<Sandbox> {
+    const claim = await this.#claim<WireSandboxClaim>(
+      { ...options, name },
+      { get_or_create: true },
+      () => [] // it may be somebody else's: never deleted here
+    )
+    return new Sandbox(this.#transport, claim.sandbox_id, false)
   }
 
   async connect(id: string, options: RequestOptions = {}): Promise<Sandbox> {
@@ -80,19 +122,25 @@ export class Sandboxes {
   }
 
   async *list(options: ListOptions = {}): AsyncGenerator<SandboxInfo> {
-    const { signal, requestTimeoutMs, status, template, pageSize = PAGE_SIZE } = options
-    for (let offset = 0; ; ) {
-      const page = await this.#transport.json<WireSandboxList>('GET', PATH, {
+    const { signal, requestTimeoutMs, pageSize = PAGE_SIZE } = options
+    let cursor: string | undefined
+    do {
+      const page: WireSandboxList = await this.#transport.json('GET', PATH, {
         signal,
         requestTimeoutMs,
-        query: { status, template_id: template, limit: pageSize, offset }
+        query: {
+          status: options.status,
+          template_id: options.template,
+          name: options.name,
+          name_prefix: options.namePrefix,
+          label: Object.entries(options.labels ?? {}).map(([key, value]) => `${key}=${value}`),
+          limit: pageSize,
+          cursor
+        }
       })
       yield* page.sandboxes.map(sandboxInfo)
-      offset += page.sandboxes.length
-      if (!page.has_more || page.sandboxes.length === 0) {
-        return
-      }
-    }
+      cursor = page.next_cursor ?? undefined
+    } while (cursor !== undefined)
   }
 
   async kill(id: string, options: RequestOptions = {}): Promise<void> {
@@ -101,17 +149,29 @@ export class Sandboxes {
 
   // The same key throughout: however often it is sent, it makes what was asked for once. When the
   // caller gives up while the server is at it, what comes of it is deleted.
-  async #claim<T extends { sandbox_id: string }>(options: CreateOptions, more: object): Promise<T> {
+  async #claim<T>(
+    options: CreateOptions,
+    more: Partial<WireSandboxCreate>,
+    made: (claim: T) => WireSandboxClaim[]
+  ): Promise<T> {
     options.signal?.throwIfAborted()
     const deadline = Date.now() + (options.templateTimeoutMs ?? TEMPLATE_TIMEOUT_MS)
-    const idempotencyKey = newIdempotencyKey()
-    const json = { template: options.template ?? 'default', config: configOf(options), ...more }
+    const call = {
+      json: {
+        template: options.template ?? 'default',
+        config: configOf(options),
+        ...(options.name === undefined ? {} : { name: options.name }),
+        ...more
+      },
+      idempotencyKey: newIdempotencyKey(),
+      requestTimeoutMs: options.requestTimeoutMs
+    }
+    const remove = (late: T): Promise<unknown> =>
+      Promise.all(made(late).map(each => this.kill(each.sandbox_id)))
     for (;;) {
       try {
-        const { requestTimeoutMs } = options
-        const call = { json, idempotencyKey, requestTimeoutMs }
         const claim = this.#transport.json<T>('POST', PATH, call)
-        return await unlessAborted(claim, options.signal, late => this.kill(late.sandbox_id))
+        return await unlessAborted(claim, options.signal, remove)
       } catch (error) {
         const waits = error instanceof AtollError && error.code === 'template_not_ready'
         if (!waits || Date.now() >= deadline) {
@@ -123,13 +183,15 @@ export class Sandboxes {
   }
 }
 
-function configOf(settings: SandboxSettings): WireSandboxConfig {
-  const { env, labels, ttl, hardTtl, resources } = settings
+/** Settings as the server knows them. */
+export function configOf(settings: SandboxSettings): WireSandboxConfig {
+  const { env, labels, ttl, hardTtl, idleTtl, resources } = settings
   return {
     ...(env === undefined ? {} : { env_vars: env }),
     ...(labels === undefined ? {} : { metadata: labels }),
     ...(ttl === undefined ? {} : { ttl: seconds(ttl) }),
     ...(hardTtl === undefined ? {} : { hard_ttl: seconds(hardTtl) }),
+    ...(idleTtl === undefined ? {} : { idle_ttl: seconds(idleTtl) }),
     ...(resources === undefined ? {} : { resources: resourcesOf(resources) })
   }
 }
@@ -145,6 +207,7 @@ function resourcesOf({ memory, cpu, disk }: Resources): WireSandboxConfig['resou
 export function sandboxInfo(sandbox: WireSandbox): SandboxInfo {
   return {
     id: sandbox.id,
+    name: sandbox.name ?? undefined,
     template: sandbox.template_id,
     status: sandbox.status,
     labels: sandbox.metadata,
@@ -152,6 +215,7 @@ export function sandboxInfo(sandbox: WireSandbox): SandboxInfo {
     createdAt: new Date(sandbox.created_at),
     expiresAt: date(sandbox.expires_at),
     hardExpiresAt: date(sandbox.hard_expires_at),
+    idleExpiresAt: date(sandbox.idle_expires_at),
     failure: sandbox.failure
   }
 }

@@ -1,5 +1,5 @@
 // Templates: what sandboxes start from.
-import { encodeBase64, jsonLines } from './bytes.js'
+import { drain, encodeBase64, jsonLines } from './bytes.js'
 import { AtollError } from './errors.js'
 import { uploadBody } from './files.js'
 import type { FileData } from './files.js'
@@ -169,9 +169,11 @@ export class Templates {
     const request = { ...call, signal, requestTimeoutMs }
     const log = await this.#transport.stream(method, `${pathOf(id)}/${verb}`, request)
     let line: number | undefined
-    for await (const record of jsonLines<WireTemplateLog>(log)) {
+    const records = jsonLines<WireTemplateLog>(log)
+    for await (const record of records) {
       line = record.line ?? line
       if (record.type === 'done') {
+        await drain(records)
         return this.get(id, { signal })
       }
       if (record.type === 'error') {

@@ -9,7 +9,10 @@ import { linkAbort, sleep } from './time.js'
 export interface ConnectionOptions {
   /** Default: `$ATOLL_URL`, `$ATOLL_API_URL`, then `http://127.0.0.1:7070`. */
   url?: string | undefined
-  /** Default: `$ATOLL_API_KEY`. */
+  /**
+   * Default: `$ATOLL_API_KEY`, the file `$ATOLL_KEY_FILE`, and for a server on this machine the key
+   * in its data directory (`$ATOLL_DATA_DIR`, `/var/lib/atoll`) where it may be read.
+   */
   apiKey?: string | undefined
   /** For one request until its answer begins; streams may take as long as they like. Default 60 s. */
   requestTimeoutMs?: number | undefined
@@ -57,6 +60,29 @@ function environment(name: string): string | undefined {
   }
 }
 
+// Only where there are files and a way to them that bundlers and browsers need not know.
+function keyInFile(path: string): string | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } }
+  const fs = process?.getBuiltinModule?.('node:fs') as
+    | { readFileSync(path: string, encoding: 'utf8'): string }
+    | undefined
+  try {
+    return fs?.readFileSync(path, 'utf8').trim() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+// The key of a local server is never sent anywhere else.
+function defaultKey(url: string): string | undefined {
+  const file = environment('ATOLL_KEY_FILE')
+  const given = environment('ATOLL_API_KEY') ?? (file === undefined ? undefined : keyInFile(file))
+  if (given !== undefined || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname)) {
+    return given
+  }
+  return keyInFile(`${environment('ATOLL_DATA_DIR') ?? '/var/lib/atoll'}/admin.key`)
+}
+
 function serverUrl(given: string | undefined): string {
   const text = given ?? environment('ATOLL_URL') ?? environment('ATOLL_API_URL') ?? DEFAULT_URL
   const url = new URL(text.includes('://') ? text : `http://${text}`)
@@ -80,7 +106,7 @@ export class Transport {
 
   constructor(options: ConnectionOptions = {}) {
     this.url = serverUrl(options.url)
-    this.#apiKey = options.apiKey ?? environment('ATOLL_API_KEY')
+    this.#apiKey = options.apiKey ?? defaultKey(this.url)
     this.#timeoutMs = options.requestTimeoutMs ?? DEFAULT_TIMEOUT_MS
     this.#retries = options.retries ?? DEFAULT_RETRIES
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis)

@@ -94,6 +94,14 @@ Rich()`)
     assert.equal((await sandbox.runCode('kept', { timeoutMs: 20_000 })).text, '2')
   })
 
+  test('aborting code that waits for its turn leaves the running code alone', async () => {
+    const running = sandbox.runCode('import time; time.sleep(0.5); "done"')
+    const waiting = sandbox.runCode('never = 1', { signal: AbortSignal.timeout(50) })
+    await assert.rejects(waiting, { name: 'TimeoutError' })
+    assert.equal((await running).text, "'done'")
+    assert.equal((await sandbox.runCode('"never" in globals()')).text, 'False')
+  })
+
   test('interrupt from beside, restart, own contexts', async () => {
     await using_(await sandbox.createContext({ cwd: '/tmp', env: { A: 'b' } }), async context => {
       const where = await context.run('import os; (os.getcwd(), os.environ["A"])')

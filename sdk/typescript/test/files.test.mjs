@@ -73,6 +73,51 @@ describe('files', () => {
     assert.equal(await files.exists('tree'), false)
   })
 
+  test('versions keep writers from overwriting each other', async () => {
+    const first = await files.write('shared', 'one', { ifAbsent: true })
+    assert.equal(first.version, await files.version('shared'))
+    await assert.rejects(files.write('shared', 'two', { ifAbsent: true }), ConflictError)
+    const second = await files.write('shared', 'two', { ifVersion: first.version })
+    assert.notEqual(second.version, first.version)
+    await assert.rejects(files.write('shared', 'three', { ifVersion: first.version }), ConflictError)
+    assert.equal(await files.read('shared'), 'two')
+  })
+
+  test('watch: recursive, new directories, ended in every way', async () => {
+    await files.makeDir('watched')
+    const watch = await files.watch('watched', { recursive: true })
+    const events = watch[Symbol.asyncIterator]()
+    const see = async (type, path) => {
+      for (;;) {
+        const { value, done } = await events.next()
+        assert.ok(!done)
+        if (value.type === type && value.path === path) return
+      }
+    }
+    await files.write('watched/a', '1')
+    await see('create', '/workspace/watched/a')
+    await files.write('watched/new/deep/b', '1')
+    await see('create', '/workspace/watched/new/deep/b')
+    await files.remove('watched/a')
+    await see('remove', '/workspace/watched/a')
+    const pending = events.next()
+    watch.close()
+    assert.equal((await pending).done, true)
+    for await (const _ of await watchAnd(() => files.write('watched/c', ''))) break
+    const controller = new AbortController()
+    const aborted = await files.watch('watched', { signal: controller.signal })
+    setTimeout(() => controller.abort(), 20)
+    await assert.rejects(async () => {
+      for await (const _ of aborted);
+    }, { name: 'AbortError' })
+  })
+
+  const watchAnd = async change => {
+    const watch = await files.watch('watched')
+    await change()
+    return watch
+  }
+
   test('errors say which', async () => {
     await assert.rejects(files.read('absent'), error => {
       assert.ok(error instanceof NotFoundError)

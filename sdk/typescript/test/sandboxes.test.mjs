@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import {
   AtollError,
   Atoll,
   AuthenticationError,
+  ConflictError,
   ConnectionError,
   InvalidRequestError,
   NotFoundError,
@@ -18,18 +22,22 @@ test('create with everything, info', async t => {
   const sandbox = await sandboxFor(t, {
     env: { STAGE: 'test' },
     labels: { project: 'demo' },
+    name: `full-${process.pid}`,
     ttl: '1h',
     hardTtl: 7200,
+    idleTtl: '30m',
     resources: { memory: '512Mi', cpu: 0.5, disk: '1Gi' }
   })
   const info = await sandbox.info()
   assert.equal(info.id, sandbox.id)
   assert.equal(info.template, 'default')
   assert.equal(info.status, 'running')
+  assert.equal(info.name, `full-${process.pid}`)
   assert.deepEqual(info.labels, { project: 'demo' })
   assert.equal(info.resources.memory, '512Mi')
   const minutes = (info.expiresAt - Date.now()) / 60_000
   assert.ok(minutes > 55 && minutes < 61, `${minutes}`)
+  assert.ok(info.idleExpiresAt < info.expiresAt && info.expiresAt < info.hardExpiresAt)
   assert.equal((await sandbox.commands.run('echo $STAGE')).stdout, 'test\n')
 })
 
@@ -56,12 +64,60 @@ test('dispose deletes what create made and leaves what connect found', async t =
   await made.kill()
 })
 
-test('list pages through, with filters', async t => {
-  const made = await Promise.all([1, 2, 3].map(() => sandboxFor(t)))
-  const ids = []
-  for await (const { id } of Sandbox.list({ status: 'running', pageSize: 2 })) ids.push(id)
-  for (const { id } of made) assert.ok(ids.includes(id))
-  assert.equal(new Set(ids).size, ids.length)
+test('update applies at once, refresh starts the times again', async t => {
+  const sandbox = await sandboxFor(t, { ttl: '10m', env: { A: 'old' } })
+  const before = (await sandbox.info()).expiresAt
+  const info = await sandbox.update({
+    env: { A: 'new' },
+    labels: { stage: 'two' },
+    resources: { memory: '768Mi' }
+  })
+  assert.deepEqual([info.labels.stage, info.resources.memory], ['two', '768Mi'])
+  assert.equal((await sandbox.commands.run('echo $A')).stdout, 'new\n')
+  await sandbox.refresh('2h')
+  assert.ok((await sandbox.info()).expiresAt - before > 3600_000)
+})
+
+test('metrics say what it uses', async t => {
+  const sandbox = await sandboxFor(t, { resources: { memory: '512Mi' } })
+  const { now, series } = await sandbox.metrics()
+  assert.ok(now.memoryBytes > 0 && now.memoryBytes < now.memoryLimitBytes)
+  assert.equal(now.memoryLimitBytes, 512 * 1024 * 1024)
+  assert.ok(now.processCount >= 1 && now.time instanceof Date)
+  assert.ok(Array.isArray(series))
+  const one = await sandbox.metrics({ names: ['sandbox.memory.usage'] })
+  assert.ok(one.series.every(each => each.name === 'sandbox.memory.usage'))
+})
+
+test('a name is found again, by whoever asks', async t => {
+  const name = `shared-${process.pid}`
+  const [one, two] = await Promise.all([Sandbox.getOrCreate(name), Sandbox.getOrCreate(name)])
+  t.after(() => one.kill())
+  assert.equal(one.id, two.id)
+  await assert.rejects(Sandbox.create({ name }), ConflictError)
+  await two[Symbol.asyncDispose]()
+  assert.equal((await one.info()).name, name)
+})
+
+test('many at once', async t => {
+  const label = `many-${process.pid}`
+  const many = await Sandbox.createMany(3, { labels: { label } })
+  t.after(() => Promise.all(many.map(each => each.kill())))
+  assert.equal(new Set(many.map(each => each.id)).size, 3)
+  const listed = []
+  for await (const { id } of Sandbox.list({ labels: { label }, pageSize: 2 })) listed.push(id)
+  assert.deepEqual(listed.sort(), many.map(each => each.id).sort())
+  await assert.rejects(Sandbox.createMany(100_000), InvalidRequestError)
+})
+
+test('list filters by name, prefix, template and status', async t => {
+  const name = `find-${process.pid}`
+  const sandbox = await sandboxFor(t, { name })
+  for (const filter of [{ name }, { namePrefix: `find-${process.pid}` }]) {
+    const found = []
+    for await (const { id } of Sandbox.list({ ...filter, template: 'default' })) found.push(id)
+    assert.deepEqual(found, [sandbox.id])
+  }
   for await (const _ of Sandbox.list({ status: 'failed' })) assert.fail('none has failed')
 })
 
@@ -80,6 +136,27 @@ test('errors have a class, a code and the id of the request', async () => {
     return true
   })
   await assert.rejects(Sandbox.create({ ttl: 'soon' }), TypeError)
+})
+
+test('the key comes from a file, and a local one goes only to a local server', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'atoll-key-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const { ATOLL_API_KEY: key } = process.env
+  await writeFile(join(folder, 'admin.key'), `${key}\n`)
+  t.after(() => (process.env.ATOLL_API_KEY = key))
+  delete process.env.ATOLL_API_KEY
+  if (process.getBuiltinModule === undefined) return t.skip('this Node has no way to files')
+  process.env.ATOLL_DATA_DIR = folder
+  t.after(() => delete process.env.ATOLL_DATA_DIR)
+  assert.ok(await new Atoll().templates.get('default'))
+  const sent = []
+  const fetch = async (_, { headers }) => sent.push(headers.authorization) && new Response('{"data":{}}')
+  await new Atoll({ url: 'http://atoll.example', fetch }).sandboxes.kill('x')
+  assert.deepEqual(sent, [undefined])
+  process.env.ATOLL_KEY_FILE = join(folder, 'admin.key')
+  t.after(() => delete process.env.ATOLL_KEY_FILE)
+  await new Atoll({ url: 'http://atoll.example', fetch }).sandboxes.kill('x')
+  assert.deepEqual(sent[1], `Bearer ${key}`)
 })
 
 test('a create whose answer is lost makes one sandbox', async t => {
