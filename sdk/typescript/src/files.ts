@@ -2,11 +2,13 @@
 import { iterate } from './bytes.js'
 import type { Bytes } from './bytes.js'
 import { NotFoundError } from './errors.js'
+import { glob, grep } from './search.js'
+import type { GlobResult, GrepOptions, GrepResult, SearchOptions } from './search.js'
 import { isBrowser } from './transport.js'
 import type { Call, RequestOptions, Transport } from './transport.js'
 import { FileWatch } from './watch.js'
 import type { WatchOptions } from './watch.js'
-import type { WireFile } from './wire.js'
+import type { WireFile, WireUnpacked } from './wire.js'
 
 export interface FileOptions extends RequestOptions {
   /** Whose rights count. Default: the template's user. */
@@ -49,6 +51,9 @@ export type FileData =
   | Blob
   | ReadableStream<Uint8Array>
   | AsyncIterable<Uint8Array>
+
+/** What was in an archive. */
+export type Unpacked = Readonly<WireUnpacked>
 
 export class Files {
   readonly #transport: Transport
@@ -174,6 +179,42 @@ export class Files {
   async chmod(path: string, mode: string | number, options: FileOptions = {}): Promise<void> {
     const text = typeof mode === 'number' ? mode.toString(8).padStart(4, '0') : mode
     await this.#post('chmod', { path, mode: text }, options)
+  }
+
+  /** Names that match a glob such as `src/**\/*.ts`. */
+  glob(pattern: string, options: SearchOptions = {}): Promise<GlobResult> {
+    return glob(this.#transport, this.#path, pattern, options)
+  }
+
+  /** Lines that match a regular expression. */
+  grep(pattern: string, options: GrepOptions = {}): Promise<GrepResult> {
+    return grep(this.#transport, this.#path, pattern, options)
+  }
+
+  /** A tree as a tar archive that comes as it is read. */
+  downloadArchive(
+    path: string,
+    options: FileOptions & { format?: 'tar' | 'tar.gz' } = {}
+  ): Promise<ReadableStream<Uint8Array>> {
+    const { query, ...rest } = target(path, options)
+    const call = { ...rest, query: { ...query, format: options.format } }
+    return this.#transport.stream('GET', `${this.#path}/archive`, call)
+  }
+
+  /** Unpacks a tar archive, compressed or not, below a directory. */
+  async uploadArchive(
+    path: string,
+    archive: Exclude<FileData, string>,
+    options: FileOptions = {}
+  ): Promise<Unpacked> {
+    const { body, again } = await uploadBody(archive)
+    return this.#transport.json<Unpacked>('PUT', `${this.#path}/archive`, {
+      ...target(path, options),
+      headers: { 'content-type': 'application/x-tar' },
+      body,
+      idempotent: again,
+      requestTimeoutMs: options.requestTimeoutMs ?? 0
+    })
   }
 
   /** Watches a file or directory. From its return on nothing is missed. */

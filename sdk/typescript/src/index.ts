@@ -25,7 +25,7 @@ export {
   TimeoutError
 } from './errors.js'
 export { Files } from './files.js'
-export type { FileData, FileInfo, FileOptions, ReadOptions, WriteOptions } from './files.js'
+export type { FileData, FileInfo, FileOptions, ReadOptions, Unpacked, WriteOptions } from './files.js'
 export type { components as Contract } from './generated/contract.js'
 export type { MetricName, MetricSeries, MetricsOptions, SandboxMetrics, SandboxUsage } from './metrics.js'
 export { Pty, PtyHandle } from './pty.js'
@@ -41,6 +41,7 @@ export type {
   SandboxSettings,
   SandboxStatus
 } from './sandboxes.js'
+export type { GlobResult, GrepMatch, GrepOptions, GrepResult, SearchOptions } from './search.js'
 export { FileWatch } from './watch.js'
 export type { WatchEvent, WatchOptions } from './watch.js'
 export { BuildError, Templates } from './templates.js'

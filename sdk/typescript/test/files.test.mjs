@@ -118,6 +118,40 @@ describe('files', () => {
     return watch
   }
 
+  test('glob and grep', async () => {
+    await files.write('code/a.py', 'import os\n# TODO one\nx = 1\n')
+    await files.write('code/sub/b.py', 'nothing\n')
+    await files.write('code/sub/c.txt', 'todo two\n')
+    await files.write('code/skip/d.py', 'TODO never\n')
+    const { entries, truncated } = await files.glob('**/*.py', { path: 'code', exclude: ['skip'] })
+    assert.deepEqual(entries.map(each => each.path).sort(), [
+      '/workspace/code/a.py',
+      '/workspace/code/sub/b.py'
+    ])
+    assert.equal(truncated, false)
+    const all = await files.grep('todo (one|two)', { path: 'code', ignoreCase: true })
+    assert.deepEqual(all.matches.map(each => [each.path, each.line, each.text]).sort(), [
+      ['/workspace/code/a.py', 2, '# TODO one'],
+      ['/workspace/code/sub/c.txt', 1, 'todo two']
+    ])
+    const near = await files.grep('TODO one', { path: 'code', context: 1, fixed: true })
+    assert.deepEqual(near.matches.map(each => each.isContext), [true, false, true])
+    const few = await files.glob('**', { path: 'code', maxResults: 1 })
+    assert.equal(few.entries.length, 1)
+    assert.equal(few.truncated, true)
+  })
+
+  test('a tree out and in again as tar', async () => {
+    await files.write('origin/x/run', '#!/bin/sh\necho hi\n', { mode: 0o755 })
+    await sandbox.commands.run('ln -s run origin/x/link')
+    for (const format of ['tar', 'tar.gz']) {
+      const counts = await files.uploadArchive(`into-${format}`, await files.downloadArchive('origin', { format }))
+      assert.equal(counts.files, 1)
+      const { stdout } = await sandbox.commands.run(`cd into-${format} && find . -name link -exec {} \\;`)
+      assert.equal(stdout, 'hi\n')
+    }
+  })
+
   test('errors say which', async () => {
     await assert.rejects(files.read('absent'), error => {
       assert.ok(error instanceof NotFoundError)
