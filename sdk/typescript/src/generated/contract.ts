@@ -35,7 +35,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -73,7 +73,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -99,7 +99,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -125,7 +125,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -151,7 +151,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -177,7 +177,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -214,7 +214,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -249,7 +249,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -274,7 +274,7 @@ export interface paths {
          *     that reads its input gets it from `…/input`.
          *
          *     With `Accept: application/x-ndjson` output comes as it is printed, a line each; the last line
-         *     is the rest of the answer. While the code is silent there is a blank line now and then.
+         *     is the rest of the answer.
          */
         post: operations["executeCode"];
         delete?: never;
@@ -290,7 +290,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -321,7 +321,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -352,7 +352,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -384,7 +384,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -416,7 +416,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -448,7 +448,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -462,7 +462,9 @@ export interface paths {
         /**
          * Follow the output
          * @description One JSON object a line, as output comes; the last line is the exit. Starts with what is kept
-         *     from offset `from` on. A reader that is slow slows the process down and loses nothing.
+         *     from offset `from` on. A reader that is slow slows the process down and loses nothing. With
+         *     `Accept: text/event-stream` the same objects come as server-sent events named `output` and
+         *     `exit`; the id of an event is the offset to go on at, and `Last-Event-ID` is understood.
          */
         get: operations["streamContext"];
         put?: never;
@@ -480,7 +482,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -516,7 +518,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -560,7 +562,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -586,7 +588,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -613,7 +615,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -628,8 +630,8 @@ export interface paths {
          *     holds the watch up; when changes were missed meanwhile, an event `overflow` says: look again.
          *
          *     With `Accept: application/x-ndjson` and without a WebSocket the answer is one watch, of `path`,
-         *     a line per change; the first line is `subscribed`, and there is a blank line now and then.
-         *     What is missing is 404 then. The client ends it by going away.
+         *     a line per change; the first line is `subscribed`. What is missing is 404 then. The client
+         *     ends it by going away.
          */
         get: operations["watchFiles"];
         put?: never;
@@ -647,7 +649,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -690,7 +692,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -717,7 +719,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -750,7 +752,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -776,7 +778,7 @@ export interface paths {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -1033,6 +1035,86 @@ export interface paths {
          * @description Clients of the Sandbox0 contract ask this first.
          */
         get: operations["getMetadata"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * This contract
+         * @description OpenAPI 3.1.
+         */
+        get: operations["getContract"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/docs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The contract as a page
+         * @description For people. It needs nothing from anywhere else.
+         */
+        get: operations["getDocs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/llms.txt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What Atoll is, for language models
+         * @description A short text in Markdown.
+         */
+        get: operations["getLlmsText"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/llms-full.txt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The whole contract, for language models
+         * @description Every route and every object, in Markdown.
+         */
+        get: operations["getLlmsFullText"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2083,6 +2165,15 @@ export interface components {
         };
     };
     responses: {
+        /** @description The caller has it already. */
+        NotModified: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                ETag: components["headers"]["ETag"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description The request is malformed, has an unknown field, or asks for what is not possible (`bad_request`, `create_failed`). */
         BadRequest: {
             headers: {
@@ -2251,7 +2342,7 @@ export interface components {
     parameters: {
         /**
          * @description The sandbox.
-         * @example sb-3f9c2a7b81d04e56
+         * @example rs-default-ofcwj72evt
          */
         SandboxId: string;
         /**
@@ -2271,6 +2362,8 @@ export interface components {
         Path: string;
         /** @description The user of the sandbox to act as; the template's own without it. */
         User: string;
+        /** @description The `ETag` of what the caller has; 304 when it is still the same. */
+        IfNoneMatch: string;
         /**
          * @description Any text the caller makes up. The same request with the same key gets the first answer again,
          *     with `Idempotent-Replayed: true`, for a day or until the server restarts.
@@ -2281,6 +2374,8 @@ export interface components {
     headers: {
         /** @description The request's own `x-request-id` when it is sane, else a new one. The log has it too. */
         RequestId: string;
+        /** @description Names this version of the content, for `If-None-Match`. */
+        ETag: string;
         /** @description Seconds to wait before trying again. */
         RetryAfter: number;
     };
@@ -2384,10 +2479,10 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "sandbox_id": "sb-3f9c2a7b81d04e56",
+                     *         "sandbox_id": "rs-default-ofcwj72evt",
                      *         "name": null,
                      *         "status": "running",
-                     *         "pod_name": "sb-3f9c2a7b81d04e56",
+                     *         "pod_name": "rs-default-ofcwj72evt",
                      *         "template": "default",
                      *         "cluster_id": "default",
                      *         "bootstrap_mounts": []
@@ -2421,7 +2516,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2458,7 +2553,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2512,7 +2607,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2551,7 +2646,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2605,7 +2700,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2642,7 +2737,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2702,7 +2797,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2740,7 +2835,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2776,7 +2871,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2821,7 +2916,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -2897,7 +2992,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -2942,7 +3037,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -2992,7 +3087,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3067,7 +3162,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3113,7 +3208,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3160,7 +3255,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3211,7 +3306,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3263,7 +3358,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3313,11 +3408,14 @@ export interface operations {
                 /** @description The offset to start at; 0 is everything that is kept. */
                 from?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Of the last server-sent event seen; goes before `from`. */
+                "Last-Event-ID"?: string;
+            };
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3338,6 +3436,7 @@ export interface operations {
                 };
                 content: {
                     "application/x-ndjson": components["schemas"]["StreamEvent"];
+                    "text/event-stream": string;
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3363,7 +3462,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
                 /**
@@ -3416,7 +3515,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3502,7 +3601,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3574,7 +3673,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3622,7 +3721,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3734,7 +3833,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3784,7 +3883,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3831,7 +3930,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3882,7 +3981,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3932,7 +4031,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -3989,7 +4088,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4050,7 +4149,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4114,7 +4213,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4156,7 +4255,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4202,7 +4301,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4248,7 +4347,7 @@ export interface operations {
             path: {
                 /**
                  * @description The sandbox.
-                 * @example sb-3f9c2a7b81d04e56
+                 * @example rs-default-ofcwj72evt
                  */
                 id: components["parameters"]["SandboxId"];
             };
@@ -4519,8 +4618,8 @@ export interface operations {
                 dockerfile?: string;
                 /** @description The stage to end with; the last one without it. */
                 target?: string;
-                /** @description Of RUN steps. Only `none` is possible. */
-                network?: string;
+                /** @description Of RUN steps. `host` gives them the host's network, where the server allows it. */
+                network?: "none" | "host";
                 /** @description Run every step. */
                 no_cache?: boolean;
                 /** @description Do not check the certificates of registries. */
@@ -4739,6 +4838,112 @@ export interface operations {
                     };
                 };
             };
+        };
+    };
+    getContract: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of what the caller has; 304 when it is still the same. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The contract. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            304: components["responses"]["NotModified"];
+        };
+    };
+    getDocs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of what the caller has; 304 when it is still the same. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+        };
+    };
+    getLlmsText: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of what the caller has; 304 when it is still the same. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The text. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+        };
+    };
+    getLlmsFullText: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of what the caller has; 304 when it is still the same. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The text. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
         };
     };
 }
