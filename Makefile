@@ -4,13 +4,14 @@
 #   make test      install, build, run every test
 #   make build     build/bin/atoll and build/bin/atoll-guest
 #   make bench     side by side with bwrap, crun and runc on the same root filesystem
+#   make generate  what follows from api/openapi.yaml: models and types of the SDKs
 #   make lint      clang-tidy, formatting and layering
 #   make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make fuzz      every codec under libFuzzer and the sanitizers, SECONDS=60 each
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup setup-test build demo test test-unit bench lint fmt sanitize fuzz clean
+.PHONY: setup setup-test build demo test test-unit bench generate lint fmt sanitize fuzz clean
 
 setup:
 	@tools/setup
@@ -33,6 +34,11 @@ test-unit: setup-test build
 bench: build
 	@tools/setup --bench
 	@bench/run
+
+generate: setup-test
+	@sdk/python/tools/generate_models
+	@sdk/python/tools/generate_sync
+	@cd sdk/typescript && npm ci --silent --no-audit --no-fund && npm run --silent generate
 
 lint: setup-test
 	@tools/lint
