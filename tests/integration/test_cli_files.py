@@ -132,6 +132,19 @@ def test_cp_of_a_tree_shows_progress_only_on_a_terminal(atoll, sandbox, tmp_path
                for name in names if (tree / name).is_file())
 
 
+def test_cp_shows_how_far_it_is(atoll, sandbox, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with atoll.terminal(f"cp - {sandbox.id}:/tmp/slow < {pipe}") as terminal:
+        with open(pipe, "wb") as writer:
+            writer.write(b"x" * 102_400)
+            writer.flush()
+            terminal.wait_for(r"100\.0 KiB .*/s")
+        assert terminal.status() == 0
+        assert "KiB" not in terminal.screen()  # the line goes when the copy is done
+    assert sandbox.out("wc -c < /tmp/slow").strip() == "102400"
+
+
 def test_cp_names_the_file_that_fails(atoll, sandbox, tmp_path):
     tree = tmp_path / "tree"
     (tree / "sub").mkdir(parents=True)

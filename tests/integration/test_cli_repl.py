@@ -110,6 +110,7 @@ def test_ctrl_c_interrupts_the_code_and_keeps_state(atoll, sandbox):
     ("javascript", "[1, 2].map(x => x + 1)", "[ 2, 3 ]"),
     ("bash", "echo $((40 + 2)); cd /tmp; pwd", "42\n/tmp"),
     ("python", "print('a'); 6 * 7", "a\n42"),
+    ("perl", "print 6 * 7", "42"),  # on a terminal in the sandbox, without a driver
 ])
 def test_piped_code(atoll, sandbox, language, code, shown):
     done = atoll("repl", "-q", sandbox.id, "-l", language, stdin=code)
