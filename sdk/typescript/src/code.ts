@@ -1,17 +1,22 @@
 // Code in interpreters that keep their state.
 import { ByteCollector, decodeBase64, drain, jsonLines } from './bytes.js'
 import { createContext, processFields } from './commands.js'
-import { AtollError, ConnectionError } from './errors.js'
+import { AtollError, ConnectionError, InvalidRequestError } from './errors.js'
 import { unlessAborted } from './time.js'
 import type { RequestOptions, Transport } from './transport.js'
-import type { WireDone, WireExecEvent } from './wire.js'
+import type { WireContext, WireDone, WireExecEvent, WireReplConfig } from './wire.js'
 
-/** `python`, `javascript`, `typescript`, `bash`, or another alias the server knows. */
+/** These, or another that server and image know, such as `ruby`, `lua` or `sqlite`. */
 export type Language = 'python' | 'javascript' | 'typescript' | 'bash' | (string & {})
+
+/** How to start a REPL and how to see that it is ready, in the words of the API's contract. */
+export type ReplConfig = WireReplConfig
 
 export interface ContextOptions extends RequestOptions {
   /** Default `python`. */
   language?: Language | undefined
+  /** A REPL of your own instead of a language: any program that prompts, run on a terminal. */
+  repl?: ReplConfig | undefined
   cwd?: string | undefined
   env?: Record<string, string> | undefined
   user?: string | undefined
@@ -159,7 +164,7 @@ export class CodeContext {
       contextsPath,
       {
         type: 'repl',
-        repl: { alias: language },
+        repl: options.repl === undefined ? { alias: language } : { repl_config: options.repl },
         ...processFields(options),
         ...(options.idleTimeoutSeconds === undefined
           ? {}
@@ -168,6 +173,21 @@ export class CodeContext {
       options
     )
     return new CodeContext(transport, contextsPath, context.id, context.alias ?? language)
+  }
+
+  /** @internal */
+  static async attach(
+    transport: Transport,
+    contextsPath: string,
+    id: string,
+    options: RequestOptions
+  ): Promise<CodeContext> {
+    const path = `${contextsPath}/${encodeURIComponent(id)}`
+    const { alias } = await transport.json<WireContext>('GET', path, options)
+    if (alias === undefined) {
+      throw new InvalidRequestError(`${id} is a command; use commands.attach`)
+    }
+    return new CodeContext(transport, contextsPath, id, alias)
   }
 
   /**

@@ -1,6 +1,6 @@
 export { Atoll } from './client.js'
 export { CodeContext, CodeError, RichResult } from './code.js'
-export type { CodeFailure, ContextOptions, Execution, Language, RunCodeOptions } from './code.js'
+export type { CodeFailure, ContextOptions, Execution, Language, ReplConfig, RunCodeOptions } from './code.js'
 export { CommandError, CommandHandle, Commands } from './commands.js'
 export type {
   Command,

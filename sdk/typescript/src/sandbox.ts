@@ -185,6 +185,11 @@ export class Sandbox {
     return CodeContext.create(this.#transport, `${this.#path}/contexts`, options)
   }
 
+  /** An interpreter that was made elsewhere or earlier, with its state. */
+  attachContext(id: string, options: RequestOptions = {}): Promise<CodeContext> {
+    return CodeContext.attach(this.#transport, `${this.#path}/contexts`, id, options)
+  }
+
   async #runIn(
     language: string,
     code: string,

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { CodeError, Sandbox } from '@atoll/sandbox'
+import { CodeError, InvalidRequestError, Sandbox } from '@atoll/sandbox'
 import { sharedSandbox } from './helpers.mjs'
+
+const SHOUTER =
+  'printf "what? "; while read -r line; do echo "$line" | tr a-z A-Z; printf "what? "; done'
 
 describe('code', () => {
   let sandbox
@@ -114,6 +117,27 @@ Rich()`)
       await context.restart()
       assert.equal((await context.run('"gone" in globals()')).text, 'False')
       assert.equal((await sandbox.runCode('1', { context })).contextId, context.id)
+    })
+  })
+
+  test('an interpreter is found again with its state; a command is none', async () => {
+    const { contextId } = await sandbox.runCode('found = 7')
+    const elsewhere = await Sandbox.connect(sandbox.id)
+    const context = await elsewhere.attachContext(contextId)
+    assert.equal(context.language, 'python')
+    assert.equal((await context.run('found')).text, '7')
+    const { id } = await sandbox.commands.run('true')
+    await assert.rejects(sandbox.attachContext(id), InvalidRequestError)
+  })
+
+  test('a prompt of one\'s own', async () => {
+    const repl = {
+      name: 'shouter',
+      candidates: [{ name: 'absent' }, { name: 'sh', args: ['-c', SHOUTER] }],
+      ready: { mode: 'prompt_token', token: 'what? ' }
+    }
+    await using_(await sandbox.createContext({ repl }), async context => {
+      assert.match((await context.run('hello')).output, /HELLO/)
     })
   })
 
