@@ -1,7 +1,7 @@
 """Where the server is and which key to use: arguments first, then the environment, then defaults.
 
-The names are those of the command line: ATOLL_API_URL, ATOLL_API_KEY, ATOLL_KEY_FILE,
-ATOLL_DATA_DIR, ATOLL_CA_FILE. The admin key of a server on this machine is found without any of
+The names are those of the command line: ATOLL_API_URL (or ATOLL_URL, which comes first),
+ATOLL_API_KEY, ATOLL_KEY_FILE, ATOLL_DATA_DIR, ATOLL_CA_FILE. The admin key of a server on this machine is found without any of
 them when it may be read; it is never sent to another machine.
 """
 from __future__ import annotations
@@ -48,7 +48,7 @@ def resolve_config(url: Optional[str] = None, api_key: Optional[str] = None,
                    ca_file: Optional[str] = None, timeout: Optional[float] = None,
                    environ: Optional[Mapping[str, str]] = None) -> Config:
     env = os.environ if environ is None else environ
-    address = url or env.get("ATOLL_API_URL") or env.get("ATOLL_URL") or DEFAULT_URL
+    address = url or env.get("ATOLL_URL") or env.get("ATOLL_API_URL") or DEFAULT_URL
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"the address {address!r} is not a URL such as {DEFAULT_URL}; "
