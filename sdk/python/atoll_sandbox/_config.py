@@ -1,8 +1,8 @@
 """Where the server is and which key to use: arguments first, then the environment, then defaults.
 
 The names are those of the command line: ATOLL_API_URL (or ATOLL_URL, which comes first),
-ATOLL_API_KEY, ATOLL_KEY_FILE, ATOLL_DATA_DIR, ATOLL_CA_FILE. The admin key of a server on this machine is found without any of
-them when it may be read; it is never sent to another machine.
+ATOLL_API_KEY, ATOLL_KEY_FILE, ATOLL_DATA_DIR, ATOLL_CA_FILE. The admin key of a server on this
+machine is found without any of them when it may be read; it is never sent to another machine.
 """
 from __future__ import annotations
 

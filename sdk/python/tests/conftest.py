@@ -16,6 +16,7 @@ from atoll_sandbox import Sandbox  # noqa: E402
 
 @pytest.fixture(scope="session")
 def server():
+    os.environ.pop("ATOLL_URL", None)
     with Server() as running:
         os.environ["ATOLL_API_URL"] = running.url()
         os.environ["ATOLL_API_KEY"] = running.key
