@@ -50,8 +50,8 @@ Task<> ContentApiTest::check_commands() {
   EXPECT_EQ(missing.text("error.details.reason"), "command_not_found");
   CO_TRY(const auto repl,
          co_await call("POST", contexts, R"({"type":"repl","repl":{"alias":"ruby"}})"));
-  EXPECT_EQ(repl.status, 501);
-  EXPECT_EQ(repl.text("error.code"), "unimplemented");
+  EXPECT_EQ(repl.status, 400) << "the image has no ruby";
+  EXPECT_EQ(repl.text("error.code"), "create_failed");
   CO_TRY(const auto unknown, co_await call("POST", contexts, R"({"command":["x"]})"));
   EXPECT_EQ(unknown.status, 400);
   co_return ok();
