@@ -69,9 +69,12 @@ export interface Execution {
 export class CodeError extends AtollError {
   constructor(readonly execution: Execution) {
     const { error, outcome } = execution
-    super(error === undefined ? `the code did not finish: ${outcome}` : `${error.name}: ${error.value}`, {
-      code: outcome
-    })
+    super(
+      error === undefined ? `the code did not finish: ${outcome}` : `${error.name}: ${error.value}`,
+      {
+        code: outcome
+      }
+    )
   }
 }
 

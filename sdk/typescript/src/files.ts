@@ -45,12 +45,7 @@ export interface WriteOptions extends FileOptions {
 
 /** Contents to write. Anything that comes piece by piece is sent piece by piece. */
 export type FileData =
-  | string
-  | Uint8Array
-  | ArrayBuffer
-  | Blob
-  | ReadableStream<Uint8Array>
-  | AsyncIterable<Uint8Array>
+  string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /** What was in an archive. */
 export type Unpacked = Readonly<WireUnpacked>

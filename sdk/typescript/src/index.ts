@@ -1,7 +1,15 @@
 export { Atoll } from './client.js'
 export { CodeContext, CodeError, RichResult } from './code.js'
-export type { CodeFailure, ContextOptions, Execution, Language, ReplConfig, RunCodeOptions } from './code.js'
-export { CommandError, CommandHandle, Commands } from './commands.js'
+export type {
+  CodeFailure,
+  ContextOptions,
+  Execution,
+  Language,
+  ReplConfig,
+  RunCodeOptions
+} from './code.js'
+export { CommandHandle } from './command_handle.js'
+export { CommandError } from './command_result.js'
 export type {
   Command,
   CommandInfo,
@@ -11,7 +19,8 @@ export type {
   Signal,
   StartOptions,
   StdinData
-} from './commands.js'
+} from './command_result.js'
+export { Commands } from './commands.js'
 export {
   AtollError,
   AuthenticationError,
@@ -25,9 +34,22 @@ export {
   TimeoutError
 } from './errors.js'
 export { Files } from './files.js'
-export type { FileData, FileInfo, FileOptions, ReadOptions, Unpacked, WriteOptions } from './files.js'
+export type {
+  FileData,
+  FileInfo,
+  FileOptions,
+  ReadOptions,
+  Unpacked,
+  WriteOptions
+} from './files.js'
 export type { components as Contract } from './generated/contract.js'
-export type { MetricName, MetricSeries, MetricsOptions, SandboxMetrics, SandboxUsage } from './metrics.js'
+export type {
+  MetricName,
+  MetricSeries,
+  MetricsOptions,
+  SandboxMetrics,
+  SandboxUsage
+} from './metrics.js'
 export { Pty, PtyHandle } from './pty.js'
 export type { PtyOptions } from './pty.js'
 export { Sandbox } from './sandbox.js'

@@ -1,6 +1,7 @@
 // Terminals.
-import { CommandHandle, contextFields, createContext } from './commands.js'
-import type { Command, StartOptions } from './commands.js'
+import { CommandHandle } from './command_handle.js'
+import type { Command, StartOptions } from './command_result.js'
+import { contextFields, createContext } from './commands.js'
 import type { RequestOptions, Transport } from './transport.js'
 
 export interface PtyOptions extends Omit<StartOptions, 'stdin'> {
@@ -29,7 +30,11 @@ export class Pty {
   }
 
   async create(options: PtyOptions = {}): Promise<PtyHandle> {
-    const command = options.command ?? ['/bin/sh', '-c', 'exec "$(command -v bash || echo /bin/sh)" -l']
+    const command = options.command ?? [
+      '/bin/sh',
+      '-c',
+      'exec "$(command -v bash || echo /bin/sh)" -l'
+    ]
     const env = { TERM: 'xterm-256color', ...options.env }
     const context = await createContext(
       this.#transport,
@@ -45,7 +50,11 @@ export class Pty {
 
   /** A terminal that was opened elsewhere or earlier, from its beginning or from a cursor. */
   async attach(id: string, options: { from?: number } & RequestOptions = {}): Promise<PtyHandle> {
-    const { pid } = await this.#transport.json<{ pid: number }>('GET', `${this.#path}/${id}`, options)
+    const { pid } = await this.#transport.json<{ pid: number }>(
+      'GET',
+      `${this.#path}/${id}`,
+      options
+    )
     return new PtyHandle(this.#transport, this.#path, id, pid, { from: options.from })
   }
 }

@@ -122,8 +122,8 @@ export class Sandbox {
   }
 
   /**
-   * Changes what is given and leaves the rest; limits apply at once to what runs. `env` and `labels`
-   * replace the old ones.
+   * Changes what is given and leaves the rest; limits apply at once to what runs. `env` and
+   * `labels` replace the old ones.
    */
   async update(settings: SandboxSettings, options: RequestOptions = {}): Promise<SandboxInfo> {
     const json = { config: configOf(settings) }
@@ -133,7 +133,11 @@ export class Sandbox {
   /** Starts its times again, with another ttl if given. */
   async refresh(ttl?: Duration, options: RequestOptions = {}): Promise<void> {
     const json = ttl === undefined ? {} : { duration: seconds(ttl) }
-    await this.#transport.json('POST', `${this.#path}/refresh`, { ...options, json, idempotent: true })
+    await this.#transport.json('POST', `${this.#path}/refresh`, {
+      ...options,
+      json,
+      idempotent: true
+    })
   }
 
   /** What it uses: now, and over the last hour. */

@@ -119,5 +119,8 @@ export async function grep(
 
 function limits(options: SearchOptions): Pick<FileOptions, 'signal' | 'requestTimeoutMs'> {
   const searchMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS
-  return { signal: options.signal, requestTimeoutMs: options.requestTimeoutMs ?? searchMs + SPARE_MS }
+  return {
+    signal: options.signal,
+    requestTimeoutMs: options.requestTimeoutMs ?? searchMs + SPARE_MS
+  }
 }

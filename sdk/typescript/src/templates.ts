@@ -139,7 +139,11 @@ export class Templates {
         'content-type': 'application/x-tar',
         ...(options.login === undefined
           ? {}
-          : { 'x-registry-auth': encodeBase64(new TextEncoder().encode(JSON.stringify(options.login))) })
+          : {
+              'x-registry-auth': encodeBase64(
+                new TextEncoder().encode(JSON.stringify(options.login))
+              )
+            })
       },
       body
     }

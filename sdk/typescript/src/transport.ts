@@ -14,7 +14,7 @@ export interface ConnectionOptions {
    * in its data directory (`$ATOLL_DATA_DIR`, `/var/lib/atoll`) where it may be read.
    */
   apiKey?: string | undefined
-  /** For one request until its answer begins; streams may take as long as they like. Default 60 s. */
+  /** For one request; of a stream, until it begins. Default 60 s. */
   requestTimeoutMs?: number | undefined
   /** How often a safe request is sent again. Default 3. */
   retries?: number | undefined
@@ -64,8 +64,7 @@ function environment(name: string): string | undefined {
 function keyInFile(path: string): string | undefined {
   const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } }
   const fs = process?.getBuiltinModule?.('node:fs') as
-    | { readFileSync(path: string, encoding: 'utf8'): string }
-    | undefined
+    { readFileSync(path: string, encoding: 'utf8'): string } | undefined
   try {
     return fs?.readFileSync(path, 'utf8').trim() || undefined
   } catch {
@@ -77,7 +76,10 @@ function keyInFile(path: string): string | undefined {
 function defaultKey(url: string): string | undefined {
   const file = environment('ATOLL_KEY_FILE')
   const given = environment('ATOLL_API_KEY') ?? (file === undefined ? undefined : keyInFile(file))
-  if (given !== undefined || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname)) {
+  if (
+    given !== undefined ||
+    !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname)
+  ) {
     return given
   }
   return keyInFile(`${environment('ATOLL_DATA_DIR') ?? '/var/lib/atoll'}/admin.key`)
@@ -127,8 +129,7 @@ export class Transport {
 
   /** An answer that is a 2xx; everything else is thrown. */
   async send(method: string, path: string, call: Call = {}, whole = false): Promise<Response> {
-    const safe =
-      call.idempotent ?? (SAFE_METHODS.has(method) || call.idempotencyKey !== undefined)
+    const safe = call.idempotent ?? (SAFE_METHODS.has(method) || call.idempotencyKey !== undefined)
     const attempts = safe ? this.#retries + 1 : 1
     for (let attempt = 1; ; attempt++) {
       try {

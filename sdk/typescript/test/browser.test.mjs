@@ -45,74 +45,78 @@ async function inPage(url, apiKey) {
   })
 }
 
-test('a page in Chromium', { skip: existsSync(CHROMIUM) ? false : 'chromium is not installed' }, async t => {
-  const { ATOLL_URL, ATOLL_API_KEY } = process.env
-  const page = `<!doctype html><script type="module">
+test(
+  'a page in Chromium',
+  { skip: existsSync(CHROMIUM) ? false : 'chromium is not installed' },
+  async t => {
+    const { ATOLL_URL, ATOLL_API_KEY } = process.env
+    const page = `<!doctype html><script type="module">
     const answer = await (${inPage})(${JSON.stringify(ATOLL_URL)}, ${JSON.stringify(ATOLL_API_KEY)})
       .catch(error => ({ error: String(error), stack: error.stack }))
     await fetch('/answer', { method: 'POST', body: JSON.stringify(answer) })
   </script>`
-  let resolveAnswer
-  const answer = new Promise(resolve => (resolveAnswer = resolve))
-  const server = createServer(async (request, response) => {
-    if (request.method === 'POST') {
-      let text = ''
-      for await (const piece of request) text += piece
-      resolveAnswer(JSON.parse(text))
-      return response.end()
-    }
-    if (request.url === '/') {
-      return response.writeHead(200, { 'content-type': 'text/html' }).end(page)
-    }
-    const path = join(root, 'dist/esm', new URL(request.url, 'http://x').pathname)
-    const script = await readFile(path).catch(() => undefined)
-    response.writeHead(script ? 200 : 404, { 'content-type': 'text/javascript' }).end(script)
-  })
-  await new Promise(resolve => server.listen(0, '127.0.0.1', resolve))
-  const profile = await mkdtemp(join(tmpdir(), 'atoll-browser-'))
-  const browser = spawn(
-    CHROMIUM,
-    [
-      '--headless',
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-dev-shm-usage',
-      '--no-first-run',
-      `--user-data-dir=${profile}`,
-      '--remote-debugging-port=0', // or it would end once the page has loaded
-      `http://127.0.0.1:${server.address().port}/`
-    ],
-    { stdio: 'ignore', detached: true }
-  )
-  const ended = new Promise(resolve => browser.once('exit', resolve))
-  t.after(async () => {
-    try {
-      process.kill(-browser.pid, 'SIGKILL')
-    } catch {
-      // It has ended by itself.
-    }
-    await ended
-    server.closeAllConnections()
-    server.close()
-    await rm(profile, { recursive: true, force: true, maxRetries: 5 })
-  })
-  let timer
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the page did not answer')), PAGE_SECONDS * 1000)
-  })
-  const gone = ended.then(code => Promise.reject(new Error(`the browser ended with ${code}`)))
-  gone.catch(() => {})
-  const got = await Promise.race([answer, late, gone]).finally(() => clearTimeout(timer))
-  assert.deepEqual(got, {
-    sum: '2',
-    exitCode: 3,
-    streamed: 'out\nin\n',
-    note: 'hi',
-    missing: true,
-    aborted: 'AbortError',
-    event: 'create'
-  })
-})
+    let resolveAnswer
+    const answer = new Promise(resolve => (resolveAnswer = resolve))
+    const server = createServer(async (request, response) => {
+      if (request.method === 'POST') {
+        let text = ''
+        for await (const piece of request) text += piece
+        resolveAnswer(JSON.parse(text))
+        return response.end()
+      }
+      if (request.url === '/') {
+        return response.writeHead(200, { 'content-type': 'text/html' }).end(page)
+      }
+      const path = join(root, 'dist/esm', new URL(request.url, 'http://x').pathname)
+      const script = await readFile(path).catch(() => undefined)
+      response.writeHead(script ? 200 : 404, { 'content-type': 'text/javascript' }).end(script)
+    })
+    await new Promise(resolve => server.listen(0, '127.0.0.1', resolve))
+    const profile = await mkdtemp(join(tmpdir(), 'atoll-browser-'))
+    const browser = spawn(
+      CHROMIUM,
+      [
+        '--headless',
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-dev-shm-usage',
+        '--no-first-run',
+        `--user-data-dir=${profile}`,
+        '--remote-debugging-port=0', // or it would end once the page has loaded
+        `http://127.0.0.1:${server.address().port}/`
+      ],
+      { stdio: 'ignore', detached: true }
+    )
+    const ended = new Promise(resolve => browser.once('exit', resolve))
+    t.after(async () => {
+      try {
+        process.kill(-browser.pid, 'SIGKILL')
+      } catch {
+        // It has ended by itself.
+      }
+      await ended
+      server.closeAllConnections()
+      server.close()
+      await rm(profile, { recursive: true, force: true, maxRetries: 5 })
+    })
+    let timer
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error('the page did not answer')), PAGE_SECONDS * 1000)
+    })
+    const gone = ended.then(code => Promise.reject(new Error(`the browser ended with ${code}`)))
+    gone.catch(() => {})
+    const got = await Promise.race([answer, late, gone]).finally(() => clearTimeout(timer))
+    assert.deepEqual(got, {
+      sum: '2',
+      exitCode: 3,
+      streamed: 'out\nin\n',
+      note: 'hi',
+      missing: true,
+      aborted: 'AbortError',
+      event: 'create'
+    })
+  }
+)
 
 test('the package names nothing that only Node has', async () => {
   const { readdir } = await import('node:fs/promises')

@@ -130,7 +130,7 @@ Rich()`)
     await assert.rejects(sandbox.attachContext(id), InvalidRequestError)
   })
 
-  test('a prompt of one\'s own', async () => {
+  test("a prompt of one's own", async () => {
     const repl = {
       name: 'shouter',
       candidates: [{ name: 'absent' }, { name: 'sh', args: ['-c', SHOUTER] }],
@@ -155,7 +155,10 @@ Rich()`)
   test('calls at the same time share one interpreter and run one by one', async () => {
     const fresh = await Sandbox.connect(sandbox.id)
     const all = await Promise.all([1, 2, 3].map(i => fresh.runCode(`${i}`, { language: 'python' })))
-    assert.deepEqual(all.map(each => each.text), ['1', '2', '3'])
+    assert.deepEqual(
+      all.map(each => each.text),
+      ['1', '2', '3']
+    )
     assert.equal(new Set(all.map(each => each.contextId)).size, 1)
   })
 

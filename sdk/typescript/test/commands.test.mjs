@@ -71,7 +71,10 @@ describe('commands', () => {
       if (seen.length < 20) await command.write(`${seen.length}\n`)
       else await command.closeStdin()
     }
-    assert.deepEqual(seen, Array.from({ length: 20 }, (_, i) => `got ${i}\n`))
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 20 }, (_, i) => `got ${i}\n`)
+    )
   })
 
   test('callbacks see every byte once, in order, and characters whole', async () => {
@@ -176,7 +179,9 @@ for i in range(200000): sys.stdout.write('%d é\\n' % i)"`,
   })
 
   test('a handle: signal, wait, info, kill of what has ended', async () => {
-    const command = await sandbox.commands.start('trap "echo bye; exit 7" INT; echo up; while :; do sleep 0.05; done')
+    const command = await sandbox.commands.start(
+      'trap "echo bye; exit 7" INT; echo up; while :; do sleep 0.05; done'
+    )
     for await (const { text } of command) {
       assert.equal(text, 'up\n')
       break
@@ -244,7 +249,12 @@ describe('terminals', () => {
   sharedSandbox(made => (sandbox = made))
 
   test('size, resize, what is typed and shown', async () => {
-    const terminal = await sandbox.pty.create({ cols: 100, rows: 30, command: ['bash', '--norc'], env: { PS1: '> ' } })
+    const terminal = await sandbox.pty.create({
+      cols: 100,
+      rows: 30,
+      command: ['bash', '--norc'],
+      env: { PS1: '> ' }
+    })
     let shown = ''
     const output = terminal[Symbol.asyncIterator]()
     const see = async words => {

@@ -79,7 +79,10 @@ describe('files', () => {
     await assert.rejects(files.write('shared', 'two', { ifAbsent: true }), ConflictError)
     const second = await files.write('shared', 'two', { ifVersion: first.version })
     assert.notEqual(second.version, first.version)
-    await assert.rejects(files.write('shared', 'three', { ifVersion: first.version }), ConflictError)
+    await assert.rejects(
+      files.write('shared', 'three', { ifVersion: first.version }),
+      ConflictError
+    )
     assert.equal(await files.read('shared'), 'two')
   })
 
@@ -107,9 +110,12 @@ describe('files', () => {
     const controller = new AbortController()
     const aborted = await files.watch('watched', { signal: controller.signal })
     setTimeout(() => controller.abort(), 20)
-    await assert.rejects(async () => {
-      for await (const _ of aborted);
-    }, { name: 'AbortError' })
+    await assert.rejects(
+      async () => {
+        for await (const _ of aborted);
+      },
+      { name: 'AbortError' }
+    )
   })
 
   const watchAnd = async change => {
@@ -135,7 +141,10 @@ describe('files', () => {
       ['/workspace/code/sub/c.txt', 1, 'todo two']
     ])
     const near = await files.grep('TODO one', { path: 'code', context: 1, fixed: true })
-    assert.deepEqual(near.matches.map(each => each.isContext), [true, false, true])
+    assert.deepEqual(
+      near.matches.map(each => each.isContext),
+      [true, false, true]
+    )
     const few = await files.glob('**', { path: 'code', maxResults: 1 })
     assert.equal(few.entries.length, 1)
     assert.equal(few.truncated, true)
@@ -145,9 +154,14 @@ describe('files', () => {
     await files.write('origin/x/run', '#!/bin/sh\necho hi\n', { mode: 0o755 })
     await sandbox.commands.run('ln -s run origin/x/link')
     for (const format of ['tar', 'tar.gz']) {
-      const counts = await files.uploadArchive(`into-${format}`, await files.downloadArchive('origin', { format }))
+      const counts = await files.uploadArchive(
+        `into-${format}`,
+        await files.downloadArchive('origin', { format })
+      )
       assert.equal(counts.files, 1)
-      const { stdout } = await sandbox.commands.run(`cd into-${format} && find . -name link -exec {} \\;`)
+      const { stdout } = await sandbox.commands.run(
+        `cd into-${format} && find . -name link -exec {} \\;`
+      )
       assert.equal(stdout, 'hi\n')
     }
   })

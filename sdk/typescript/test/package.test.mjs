@@ -14,7 +14,9 @@ const run = promisify(execFile)
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc')
 
 test('what npm would publish', async () => {
-  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root })
+  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: root
+  })
   const [{ files }] = JSON.parse(stdout)
   const paths = files.map(file => file.path)
   for (const needed of [
@@ -43,7 +45,9 @@ test('the generated types are those of the contract', async t => {
   const command = manifest.scripts.generate.split(' ')
   const target = command.pop()
   assert.equal(target, 'src/generated/contract.ts')
-  await run(join(root, 'node_modules/.bin', command[0]), [...command.slice(1), join(out, 'c.ts')], { cwd: root })
+  await run(join(root, 'node_modules/.bin', command[0]), [...command.slice(1), join(out, 'c.ts')], {
+    cwd: root
+  })
   assert.equal(
     await readFile(join(root, target), 'utf8'),
     await readFile(join(out, 'c.ts'), 'utf8'),

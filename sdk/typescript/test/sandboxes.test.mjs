@@ -150,7 +150,8 @@ test('the key comes from a file, and a local one goes only to a local server', a
   t.after(() => delete process.env.ATOLL_DATA_DIR)
   assert.ok(await new Atoll().templates.get('default'))
   const sent = []
-  const fetch = async (_, { headers }) => sent.push(headers.authorization) && new Response('{"data":{}}')
+  const fetch = async (_, { headers }) =>
+    sent.push(headers.authorization) && new Response('{"data":{}}')
   await new Atoll({ url: 'http://atoll.example', fetch }).sandboxes.kill('x')
   assert.deepEqual(sent, [undefined])
   process.env.ATOLL_KEY_FILE = join(folder, 'admin.key')
@@ -211,7 +212,8 @@ test('templates: list, build, failing build, delete', async t => {
   t.after(() => templates.delete(id).catch(() => {}))
   const steps = []
   const built = await templates.build(id, {
-    dockerfile: 'FROM default\nARG GREETING\nENV GREETING=$GREETING\nCOPY in/hello.txt /hello.txt\n',
+    dockerfile:
+      'FROM default\nARG GREETING\nENV GREETING=$GREETING\nCOPY in/hello.txt /hello.txt\n',
     context: { 'in/hello.txt': 'hello\n' },
     args: { GREETING: 'hi there' },
     onLog: event => void (event.type === 'step' && steps.push(event.text))
