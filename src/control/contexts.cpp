@@ -340,9 +340,10 @@ Task<std::unique_ptr<ProcessStream>> Contexts::follow(SandboxRef sandbox, std::s
   co_return co_await client.attach({.process_id = std::move(id), .from_offset = from_offset});
 }
 
-Task<DescribedStream> Contexts::follow_from_now(SandboxRef sandbox, std::string id) {
+Task<DescribedStream> Contexts::follow_from_now(SandboxRef sandbox, std::string id,
+                                                std::string channel_bytes) {
   CO_TRY(const auto client, co_await guest(std::move(sandbox)));
-  auto followed = co_await client.attach_to_end(id);
+  auto followed = co_await client.attach_to_end(id, std::move(channel_bytes));
   if (followed ? !followed->process.keep
                : followed.error().code == Code::kNotFound ||
                      followed.error().code == Code::kInvalidArgument) {

@@ -89,8 +89,9 @@ class Contexts {
   // The output from an offset on, then live, then the exit.
   Task<std::unique_ptr<ProcessStream>> follow(SandboxRef sandbox, std::string id,
                                               std::uint64_t from_offset);
-  // From now on, and what it is: one round trip.
-  Task<DescribedStream> follow_from_now(SandboxRef sandbox, std::string id);
+  // From now on, and what it is: one round trip, which also takes bytes to its channel.
+  Task<DescribedStream> follow_from_now(SandboxRef sandbox, std::string id,
+                                        std::string channel_bytes = {});
   // Ends the process and starts it again under the same id. What the guest does not keep (its own
   // environment, time limits, terminal size) is remembered by this process only.
   Task<Context> restart(SandboxRef sandbox, std::string id);

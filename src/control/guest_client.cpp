@@ -174,11 +174,15 @@ Task<std::unique_ptr<ProcessStream>> GuestClient::attach(guest::AttachRequest re
   co_return std::make_unique<ProcessStream>(std::move(channel), pid);
 }
 
-Task<DescribedStream> GuestClient::attach_to_end(std::string process_id) const {
+Task<DescribedStream> GuestClient::attach_to_end(std::string process_id,
+                                                 std::string channel_bytes) const {
   const guest::AttachRequest request{
       .process_id = std::move(process_id), .from_offset = UINT64_MAX, .describe = true};
   CO_TRY_DO(guest::validate_process_id(request.process_id));
   CO_TRY(auto channel, co_await start(Kind::kAttach, guest::encode(request)));
+  if (!channel_bytes.empty()) {
+    CO_TRY_DO(co_await channel->send_bytes(Kind::kChannelInput, channel_bytes));
+  }
   CO_TRY(const auto described, co_await channel->expect(Kind::kProcess, kGuestAnswerTimeout));
   CO_TRY(auto process, from_guest(guest::decode_process(described)));
   if (process.process_id != request.process_id) {

@@ -131,8 +131,9 @@ class GuestClient {
 
   Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
   Task<std::unique_ptr<ProcessStream>> attach(guest::AttachRequest request) const;
-  // From its end on, and what it is.
-  Task<DescribedStream> attach_to_end(std::string process_id) const;
+  // From its end on, and what it is. The bytes go to its channel without waiting for an answer; a
+  // process without a channel does not notice them.
+  Task<DescribedStream> attach_to_end(std::string process_id, std::string channel_bytes) const;
   Task<std::vector<guest::ProcessInfo>> list_processes() const;
   Task<guest::ProcessInfo> get_process(std::string process_id) const;
   Task<> signal_process(guest::SignalProcessRequest request) const;

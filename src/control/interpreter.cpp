@@ -226,19 +226,23 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
   if (!free) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
   }
-  CO_TRY(auto attached, co_await contexts_.follow_from_now(sandbox, id));
+  // Not cancelled half-way: whether the code was handed over must be known.
+  const std::string execution = random_hex(16);
+  std::string line = exec_line(execution, code);
+  const std::string eager = code.size() <= kMaxEagerCodeBytes ? std::exchange(line, {}) : "";
+  CO_TRY(auto attached, co_await shielded(contexts_.follow_from_now(sandbox, id, eager)));
   const bool restarts = !attached.process.running;
   if (restarts) {
     CO_TRY_DO(co_await revive(sandbox, attached.process));
-    CO_TRY(attached, co_await contexts_.follow_from_now(sandbox, std::move(id)));
+    CO_TRY(attached, co_await shielded(contexts_.follow_from_now(sandbox, std::move(id), eager)));
   }
   Result<InterpreterResult> result;
   if (const auto definition = repl_of(attached.process)) {
     result = co_await execute_on_terminal(std::move(sandbox), std::move(attached), *definition,
                                           std::move(code), deadline, sink);
   } else {
-    result = co_await execute_by_driver(std::move(sandbox), std::move(attached), std::move(code),
-                                        deadline, sink);
+    result = co_await execute_by_driver(std::move(sandbox), std::move(attached), execution,
+                                        std::move(line), deadline, sink);
   }
   if (result) {
     result->restarted = restarts;
@@ -247,17 +251,19 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
 }
 
 Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
-                                                        DescribedStream attached, std::string code,
+                                                        DescribedStream attached,
+                                                        std::string execution, std::string line,
                                                         Instant deadline, const OutputSink& sink) {
   CO_TRY_DO(check_driver(attached.process));
   std::string id = attached.process.process_id;
-  const std::string execution = random_hex(16);
   const std::string key = key_of(sandbox, id);
   Transcript transcript{budget_, execution, !sink};
   // Beside the reading: an interpreter that prints and does not read must not stop both of us.
   Scope sending{co_await current_context()};
   sending.on_error([](const char*, const Error&) {});
-  sending.spawn("code", send_code(*attached.stream, exec_line(execution, code)));
+  if (!line.empty()) {
+    sending.spawn("code", send_code(*attached.stream, std::move(line)));
+  }
   auto outcome = co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript,
                                  deadline, sink);
   (void)co_await sending.cancel_and_join();

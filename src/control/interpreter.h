@@ -84,9 +84,10 @@ class Interpreters {
   Task<> revive(SandboxRef sandbox, const guest::ProcessInfo& process);
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
                                       Instant deadline, const OutputSink& sink);
+  // `line` is what is still to be sent.
   Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, DescribedStream attached,
-                                            std::string code, Instant deadline,
-                                            const OutputSink& sink);
+                                            std::string execution, std::string line,
+                                            Instant deadline, const OutputSink& sink);
   Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
                        Transcript& transcript, Instant deadline, const OutputSink& sink);
   Task<> await_ready(Contexts::Started& started, const Language& language);

@@ -65,6 +65,9 @@ inline constexpr Duration kInterpreterStartTimeout = std::chrono::seconds{30};
 // Between the interrupt at a deadline and the answer, when the code does not stop.
 inline constexpr Duration kInterruptGrace = std::chrono::seconds{3};
 inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
+// Code that goes to its interpreter before we know that there is one. Small enough to be taken
+// without anybody reading.
+inline constexpr std::size_t kMaxEagerCodeBytes = 16 * 1024;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
 inline constexpr std::size_t kMaxShownBytes = 2000;  // of what a REPL printed instead of starting
 inline constexpr std::size_t kMaxReplTokenBytes = 256;

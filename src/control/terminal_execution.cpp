@@ -26,6 +26,9 @@ std::vector<std::string> lines_of(std::string_view code) {
   return lines;
 }
 
+// Some programs (R) take a longer line in pieces and ask for more after each.
+constexpr std::size_t kMaxUncutLineBytes = 1000;
+
 Task<> send_text(ProcessStream& stream, std::string text) {
   co_return co_await stream.send_input(text);
 }
@@ -48,8 +51,13 @@ Task<> TerminalExecution::run(ProcessStream& stream, std::string code, OutputSin
   auto lines = lines_of(code);
   if (definition_.ready == Ready::kPrompts) {
     for (auto& line : lines) {
-      if (!ended_) {
-        CO_TRY_DO(co_await give(stream, std::move(line), 1));
+      if (ended_) {
+        break;
+      }
+      const bool may_be_cut = line.size() > kMaxUncutLineBytes;
+      CO_TRY_DO(co_await give(stream, std::move(line), 1));
+      if (may_be_cut && reader_.wants_more()) {
+        CO_TRY_DO(co_await read_until_silent(stream));
       }
     }
   } else {
@@ -120,6 +128,21 @@ Task<> TerminalExecution::await_answer(ProcessStream& stream, std::size_t prompt
       }
     } else {
       event = co_await stream.next();
+    }
+    if (!event) {
+      co_return fail(std::move(event).error());
+    }
+    CO_TRY_DO(co_await take_event(*event));
+  }
+  co_return ok();
+}
+
+Task<> TerminalExecution::read_until_silent(ProcessStream& stream) {
+  const std::chrono::milliseconds quiet{definition_.quiet_ms};
+  while (!ended_) {
+    auto event = co_await with_deadline(quiet, stream.next());
+    if (!event && is_deadline(event.error())) {
+      co_return ok();
     }
     if (!event) {
       co_return fail(std::move(event).error());

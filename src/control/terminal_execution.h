@@ -41,6 +41,7 @@ class TerminalExecution {
  private:
   Task<> give(ProcessStream& stream, std::string text, std::size_t prompts);
   Task<> await_answer(ProcessStream& stream, std::size_t prompts);
+  Task<> read_until_silent(ProcessStream& stream);
   Task<> take_event(ProcessStream::Event event);
   Task<> keep(std::string text, guest::OutputHeader header);
   bool answered(std::size_t prompts) const;

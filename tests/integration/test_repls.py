@@ -87,6 +87,37 @@ def test_state_stays_and_a_long_line_is_whole(repl, alias, first, second, expect
     assert context.exec(quoted)["output_raw"] == text + "\n"
 
 
+CUTTING_R = """#!/usr/bin/python3
+import re, sys
+main, more, text = "> ", "+ ", ""
+while True:
+    sys.stdout.write(main if text == "" else more)
+    sys.stdout.flush()
+    text += sys.stdin.buffer.readline(4096).decode()
+    if not text:
+        break
+    if text.endswith("\\n"):
+        found = re.match(r'options\\(prompt="(.*)", continue="(.*)"\\)', text)
+        if found:
+            main, more = found.groups()
+        else:
+            print(len(text) - 1)
+        text = ""
+"""
+
+
+def test_a_program_that_takes_long_lines_in_pieces(repl, sandbox):
+    """As R does: it asks for more in the middle of a line."""
+    sandbox.write("/usr/local/bin/R", CUTTING_R, user="root")
+    sandbox.out(["chmod", "755", "/usr/local/bin/R"], user="root")
+    try:
+        r = repl("r")
+        assert r.exec("x" * 20000 + "\nshort")["output_raw"] == "20000\n5\n"
+        assert r.exec("y")["output_raw"] == "1\n"
+    finally:
+        sandbox.out(["rm", "/usr/local/bin/R"], user="root")
+
+
 def test_output_may_look_like_a_prompt(repl):
     lua = repl("lua")
     done = lua.exec("io.write('_S0_> ')\nio.write('_S0_00000000> x')")

@@ -21,10 +21,15 @@ class Channel:
         os.close(3)
         self.reader = os.fdopen(CHANNEL, "rb", buffering=0, closefd=False)
         self.pending = b""
+        self.held = b""
+
+    def hold(self, **message):
+        """Goes out with the next one: whoever listens is woken once."""
+        self.held += json.dumps(message, default=str).encode("utf-8", "replace") + b"\n"
 
     def send(self, **message):
-        data = json.dumps(message, default=str).encode("utf-8", "replace") + b"\n"
-        view = memoryview(data)
+        self.hold(**message)
+        view, self.held = memoryview(self.held), b""
         while view:
             view = view[os.write(CHANNEL, view):]
 
@@ -42,6 +47,7 @@ class Channel:
             yield line
 
 
+MAX_SOURCES = 1000  # whose lines tracebacks can still show
 channel = Channel()
 current_id = None
 
@@ -160,6 +166,7 @@ class PlainInterpreter:
         name = f"<input {self.count}>"
         # So that tracebacks show the source line.
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        linecache.cache.pop(f"<input {self.count - MAX_SOURCES}>", None)
         tree = ast.parse(code, name)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -261,7 +268,7 @@ def execute(interpreter, identifier, code):
             value = interpreter.run(code)
             show_figures()
             if value is not None:
-                channel.send(op="result", id=identifier, data=make_bundle(value))
+                channel.hold(op="result", id=identifier, data=make_bundle(value))
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     except BaseException as error:
@@ -275,7 +282,7 @@ def execute(interpreter, identifier, code):
             value = str(error)
         except BaseException:
             value = "<the exception cannot be shown>"
-        channel.send(op="error", id=identifier, name=kind.__name__, value=value,
+        channel.hold(op="error", id=identifier, name=kind.__name__, value=value,
                      traceback="".join(lines))
     flush()
     repair_streams()
