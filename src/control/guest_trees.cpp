@@ -54,10 +54,11 @@ Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause
   std::size_t bytes = 0;
   for (bool ended = false; bytes < kBatchBytes && !failure_;) {
     if (auto added = add_frame(frames, ended); !added) {
-      failure_ = std::move(added).error();
+      Error error = std::move(added).error();
       if (!path_.empty()) {
-        failure_ = std::move(*failure_).note(concat("at entry ", to_valid_utf8(path_)));
+        error.message = concat("at entry ", to_valid_utf8(path_), ": ", error.message);
       }
+      failure_ = std::move(error);
       break;
     }
     if (ended) {

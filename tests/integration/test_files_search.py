@@ -57,6 +57,11 @@ def test_glob_tells_types_and_sizes_and_leaves_out(sandbox):
     assert not [path for path in kinds if "node_modules" in path or path.endswith(".md")]
 
 
+def test_glob_with_several_kinds(sandbox):
+    entries = glob(sandbox, pattern="**", include=["*.py", "*.ts"])["entries"]
+    assert {entry["path"].rsplit(".", 1)[1] for entry in entries} == {"py", "ts"}
+
+
 def test_glob_is_bounded(sandbox):
     data = glob(sandbox, pattern="**", max_results=3)
     assert len(data["entries"]) == 3 and data["truncated"] is True

@@ -16,7 +16,7 @@ using control::SandboxRef;
 
 constexpr std::int64_t kDefaultResults = 1000;
 constexpr std::int64_t kMaxResults = 10'000;
-constexpr std::size_t kMaxAnswerBytes = 8U << 20;
+constexpr std::size_t kMaxAnswerBytes = 4U << 20;
 constexpr std::int64_t kDefaultTimeoutMs = 30'000;
 constexpr std::int64_t kMaxTimeoutMs = 300'000;
 
@@ -86,6 +86,8 @@ Result<Search> parse_common(const Fields& fields, const control::TemplateDefault
   search.request.path = absolute_path(path.value_or("."), defaults);
   TRY(auto user, fields.string("user"));
   search.request.user = user && !user->empty() ? *std::move(user) : defaults.user;
+  TRY(auto included, fields.strings("include"));
+  search.request.included = anywhere(std::move(included));
   TRY(auto excluded, fields.strings("exclude"));
   search.request.excluded = anywhere(std::move(excluded));
   TRY(const auto ignore_case, fields.boolean("ignore_case"));
@@ -121,8 +123,6 @@ Result<Search> parse_grep(const Json& body, const control::TemplateDefaults& def
   guest::SearchRequest& request = search.request;
   request.content_regex = std::move(translated.regex);
   request.ignore_case = request.ignore_case || translated.ignore_case;
-  TRY(auto included, fields.strings("include"));
-  request.included = anywhere(std::move(included));
   TRY(const auto context, fields.integer("context", 0, guest::kMaxContextLines));
   request.context_lines = static_cast<std::uint32_t>(context.value_or(0));
   TRY(const auto bytes,

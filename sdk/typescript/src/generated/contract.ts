@@ -4136,6 +4136,8 @@ export interface operations {
                 /** @description The user of the sandbox to act as; the template's own without it. */
                 user?: components["parameters"]["User"];
                 pattern: string;
+                /** @description Globs of which one must match too; a name alone counts at any depth. */
+                include?: string[];
                 /** @description Globs of what is left out and not entered; a name alone counts at any depth. */
                 exclude?: string[];
                 /** @description ASCII letters are alike. */
