@@ -53,11 +53,9 @@ Error error_from_answer(int status, std::string_view body) {
     }
     return error;
   }
-  if (const auto* text = detail->as_string()) {  // what proxies and rate limiters say
-    error.message = *text;
-    return error;
-  }
-  if (const Json* message = detail->find("message"); message && message->as_string()) {
+  // A text alone is what proxies and rate limiters say.
+  const Json* message = detail->as_string() != nullptr ? detail : detail->find("message");
+  if (message != nullptr && message->as_string() && !message->as_string()->empty()) {
     error.message = *message->as_string();
   }
   if (const Json* code = detail->find("code"); code && code->as_string()) {

@@ -791,7 +791,7 @@ Error decode_error(std::string_view payload) {
   if (!in.finish() || message.size() > kMaxErrorBytes || reason.size() > kMaxProcessIdBytes) {
     return Error{Code::kInternal, "the guest sent a malformed error", "malformed"};
   }
-  append_printable(error.message, to_valid_utf8(message));
+  append_printable(error.message, message.empty() ? "no reason given" : to_valid_utf8(message));
   for (const char c : reason) {
     const bool good =
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

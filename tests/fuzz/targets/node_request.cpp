@@ -7,7 +7,8 @@ namespace {
 
 using node::RequestKind;
 
-std::string encode(const node::DecodedRequest& request) {
+// `whole`: also when a list begins at the beginning, which may be said in two ways.
+std::string encode(const node::DecodedRequest& request, bool whole) {
   switch (request.kind) {
     case RequestKind::kCreate:
       return node::encode(request.create);
@@ -21,15 +22,15 @@ std::string encode(const node::DecodedRequest& request) {
     case RequestKind::kWatch:
       return node::encode_plain(request.kind);
     case RequestKind::kList:
-      return request.id.empty() ? node::encode_plain(request.kind)
-                                : node::encode_with_id(request.kind, request.id);
+      return whole ? node::encode_with_id(request.kind, request.id)
+                   : node::encode_plain(request.kind);
     case RequestKind::kSnapshot:
     case RequestKind::kRestore:
       return node::encode(request.kind, request.snapshot);
     case RequestKind::kListLayers:
     case RequestKind::kListSnapshots:
-      return request.layer.empty() ? node::encode_plain(request.kind)
-                                   : node::encode_with_id(request.kind, request.layer);
+      return whole ? node::encode_with_id(request.kind, request.layer)
+                   : node::encode_plain(request.kind);
     case RequestKind::kRemoveLayer:
     case RequestKind::kRemoveSnapshot:
       return node::encode_with_id(request.kind, request.layer);
@@ -65,7 +66,8 @@ void check_names(const node::DecodedRequest& request) {
 
 void node_request(std::string_view input) {
   const auto request = node::decode_request(input);
-  check_canonical(input, request, encode);
+  check_canonical(input, request,
+                  [input](const auto& decoded) { return encode(decoded, input.size() > 1); });
   if (request) {
     check_names(*request);
   }
@@ -91,6 +93,7 @@ Seeds node_request_seeds() {
           node::encode_plain(RequestKind::kHello),
           node::encode_plain(RequestKind::kWatch),
           node::encode_plain(RequestKind::kList),
+          node::encode_with_id(RequestKind::kList, ""),
           node::encode_with_id(RequestKind::kList, "rs-1"),
           node::encode_with_id(RequestKind::kUsage, "rs-1"),
           node::encode_with_id(RequestKind::kRemoveLayer, "img-1"),
