@@ -181,7 +181,7 @@ class Contract:
         if kind == "application/json":
             self.judge(what, place, answer.json, True)
         elif kind == "application/x-ndjson":
-            for line in answer.body.splitlines():
+            for line in filter(None, answer.body.splitlines()):
                 self.judge(what, place, json.loads(line), True)
 
     def check_request(self, what, pointer, item, query, headers, body):

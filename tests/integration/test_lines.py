@@ -18,7 +18,8 @@ def lines_of(client, path, body, headers=None, status=(200, 201)):
         assert response.status in status, response.read()
         assert response.headers["Content-Type"] == LINES
         for line in response:
-            yield json.loads(line)
+            if line.strip():
+                yield json.loads(line)
     finally:
         connection.close()
 
@@ -117,7 +118,7 @@ def watch_lines(client, sandbox, query):
                        headers=client.headers({"Accept": LINES}))
     response = connection.getresponse()
     assert response.status == 200, response.read()
-    return connection, (json.loads(line) for line in response)
+    return connection, (json.loads(line) for line in response if line.strip())
 
 
 def test_a_watch_without_a_websocket(client, sandbox):
@@ -152,3 +153,24 @@ def test_a_watch_ends_with_its_client(client, create):
         assert next(lines)["type"] == "subscribed"
         connection.close()
     assert sandbox.out("echo still here") == "still here\n"
+
+
+def test_silent_answers_keep_their_connections_alive(client, sandbox):
+    """Clients and proxies give up on an answer in which nothing comes for some minutes."""
+    context = client.expect(201, "POST", f"{sandbox.path}/contexts", {"type": "repl"}).data
+    watching, running = client.connection(), client.connection()
+    try:
+        watching.request("GET", f"{sandbox.path}/files/watch?path=/usr",
+                         headers=client.headers({"Accept": LINES}))
+        changes = watching.getresponse()
+        assert b"subscribed" in changes.readline()
+        running.request("POST", f"{sandbox.path}/contexts/{context['id']}/exec",
+                        json.dumps({"data": "import time; time.sleep(7); 5"}),
+                        client.headers({"Accept": LINES}))
+        lines = list(running.getresponse())
+        assert lines[0] == b"\n"
+        assert json.loads(lines[-1])["results"][0]["data"]["text/plain"] == "5"
+        assert changes.readline() == b"\n"
+    finally:
+        watching.close()
+        running.close()

@@ -5,6 +5,8 @@
 // application/x-ndjson". A slow reader slows the process down; nothing is dropped or kept here.
 #include "service/native/context_lines.h"
 
+#include <utility>
+
 #include "base/strings.h"
 #include "control/interpreter.h"
 #include "service/native/envelope.h"
@@ -51,17 +53,58 @@ Task<> feed(ProcessStream& stream, std::string bytes, bool end) {
   co_return ok();
 }
 
-// A failed write must not look like a deadline of the code.
-Task<> send_output(NativeExchange& exchange, std::string line) {
-  if (!exchange.started()) {
-    CO_TRY_DO(co_await start_lines(exchange, 200));
+// The answer of code that is followed, which two tasks write to: output as it comes, and a blank
+// line whenever nothing came for a while. Clients and proxies give up on an answer that is silent
+// for some minutes; code may well be.
+class ExecutionLines {
+ public:
+  explicit ExecutionLines(NativeExchange& exchange) : exchange_(exchange) {}
+
+  // A failed write must not look like a deadline of the code.
+  Task<> send(std::string line) {
+    while (busy_) {
+      free_.clear();
+      CO_TRY_DO(co_await free_.wait());
+    }
+    busy_ = true;
+    auto sent = co_await write(std::move(line));
+    busy_ = false;
+    quiet_ = false;
+    free_.set();
+    if (!sent) {
+      co_return fail(Code::kCancelled, "the client does not take the output any longer");
+    }
+    co_return ok();
   }
-  auto written = co_await exchange.write(line);
-  if (!written) {
-    co_return fail(Code::kCancelled, "the client does not take the output any longer");
+
+  // Until cancelled. A client that has gone is found out so, and then nobody waits for the code.
+  Task<> keep_alive(CancelState& waiting) {
+    for (;;) {
+      CO_TRY_DO(co_await sleep_for(kBlankLineInterval));
+      if (std::exchange(quiet_, true)) {
+        auto sent = co_await shielded(send("\n"));
+        quiet_ = true;
+        if (!sent) {
+          waiting.cancel();
+          co_return ok();
+        }
+      }
+    }
   }
-  co_return ok();
-}
+
+ private:
+  Task<> write(std::string line) {
+    if (!exchange_.started()) {
+      CO_TRY_DO(co_await start_lines(exchange_, 200));
+    }
+    co_return co_await exchange_.write(line);
+  }
+
+  NativeExchange& exchange_;
+  bool busy_ = false;
+  bool quiet_ = true;  // nothing was sent since keep_alive() looked
+  Event free_;
+};
 
 // After what a browser has seen, or where the caller says.
 Result<std::uint64_t> start_offset(const http::Request& request) {
@@ -139,15 +182,26 @@ Task<> ContextRoutes::create_and_stream(NativeExchange& exchange, SandboxRef san
 Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sandbox,
                                          std::string id, std::string code,
                                          std::uint64_t timeout_ms) {
-  const control::OutputSink sink = [&exchange](const guest::Output& output) {
-    return send_output(exchange, output_line(output));
+  ExecutionLines lines{exchange};
+  const control::OutputSink sink = [&lines](const guest::Output& output) {
+    return lines.send(output_line(output));
   };
-  CO_TRY(const auto result,
-         co_await contexts_.interpreters().execute(std::move(sandbox), std::move(id),
-                                                   std::move(code), timeout_ms, sink));
+  TaskContext& outer = co_await current_context();
+  CancelState waiting{outer.cancel};
+  TaskContext inner{outer.loop, &waiting};
+  Scope beside{outer};
+  beside.spawn("alive", lines.keep_alive(waiting));
+  const auto result =
+      co_await contexts_.interpreters()
+          .execute(std::move(sandbox), std::move(id), std::move(code), timeout_ms, sink)
+          .under(inner);
+  (void)co_await beside.cancel_and_join();
+  if (!result) {
+    co_return fail(result.error());
+  }
   Json done = Json::object({{"type", "done"}});
-  set_ending(done, result);
-  CO_TRY_DO(co_await send_output(exchange, done.dump() + "\n"));
+  set_ending(done, *result);
+  CO_TRY_DO(co_await lines.send(done.dump() + "\n"));
   co_return co_await exchange.finish();
 }
 

@@ -1,10 +1,24 @@
 // files/watch without a WebSocket: one watch, a JSON line per change, for clients that have nothing
-// but HTTP. The first line says that the watch is set; what is not there cannot be watched. The
-// client ends it by going away.
+// but HTTP. The first line says that the watch is set; what is not there cannot be watched. A blank
+// line comes when nothing else does. The client ends it by going away.
 #include "service/native/fields.h"
 #include "service/native/file_routes.h"
 
 namespace atl::service::native {
+namespace {
+
+bool is_silence(const Error& error) {
+  return error.code == Code::kDeadlineExceeded && error.reason.empty();
+}
+
+std::string event_line(const guest::FileEvent& event) {
+  return Json::object(
+             {{"type", "event"}, {"event", file_event_name(event.event)}, {"path", event.path}})
+             .dump() +
+         "\n";
+}
+
+}  // namespace
 
 Task<> FileRoutes::watch_lines(NativeExchange& exchange, control::SandboxRef sandbox) {
   const auto& query = exchange.request().query;
@@ -19,12 +33,13 @@ Task<> FileRoutes::watch_lines(NativeExchange& exchange, control::SandboxRef san
       Json::object({{"type", "subscribed"}, {"path", std::move(target.requested)}}).dump() + "\n";
   for (;;) {
     CO_TRY_DO(co_await exchange.write(line));
-    CO_TRY(auto event, co_await while_client_waits(exchange, watch->next()));
-    line = Json::object({{"type", "event"},
-                         {"event", file_event_name(event.event)},
-                         {"path", std::move(event.path)}})
-               .dump() +
-           "\n";
+    // An event that the deadline cuts off stays in the channel for the next turn.
+    auto event =
+        co_await with_deadline(kBlankLineInterval, while_client_waits(exchange, watch->next()));
+    if (!event && !is_silence(event.error())) {
+      co_return fail(std::move(event).error());
+    }
+    line = event ? event_line(*event) : "\n";
   }
 }
 

@@ -116,6 +116,9 @@ control::SandboxRef sandbox_ref(const NativeExchange& exchange,
                                 const http::PathParameters& parameters);
 // The answer is to come line by line (NDJSON).
 bool wants_lines(const NativeExchange& exchange);
+// Clients and proxies give up on an answer in which nothing comes for some minutes: after this
+// long there is a blank line.
+inline constexpr Duration kBlankLineInterval = std::chrono::seconds{5};
 Task<> start_lines(NativeExchange& exchange, int status);
 std::string parameter(const http::PathParameters& parameters, std::string_view name);
 

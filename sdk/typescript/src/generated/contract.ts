@@ -274,7 +274,7 @@ export interface paths {
          *     that reads its input gets it from `…/input`.
          *
          *     With `Accept: application/x-ndjson` output comes as it is printed, a line each; the last line
-         *     is the rest of the answer.
+         *     is the rest of the answer. While the code is silent there is a blank line now and then.
          */
         post: operations["executeCode"];
         delete?: never;
@@ -630,8 +630,8 @@ export interface paths {
          *     holds the watch up; when changes were missed meanwhile, an event `overflow` says: look again.
          *
          *     With `Accept: application/x-ndjson` and without a WebSocket the answer is one watch, of `path`,
-         *     a line per change; the first line is `subscribed`. What is missing is 404 then. The client
-         *     ends it by going away.
+         *     a line per change; the first line is `subscribed`, and there is a blank line now and then.
+         *     What is missing is 404 then. The client ends it by going away.
          */
         get: operations["watchFiles"];
         put?: never;
