@@ -105,8 +105,8 @@ class NativeApiTest : public testing::Test {
   control::Identity identity_{access_, clock_};
   control::Sandboxes sandboxes_{access_, node_, clock_, metrics_, {.max_sandboxes = 3}};
   control::Contexts contexts_{reactor_, sandboxes_, clock_};
-  control::TreeArchives archives_{pool_};
-  NativeApi api_{sandboxes_, contexts_, identity_, clock_, metrics_, nullptr, &archives_};
+  control::TreeArchives tree_archives_{pool_};
+  NativeApi api_{sandboxes_, contexts_, identity_, clock_, metrics_, nullptr, &tree_archives_};
   http::Server server_{reactor_,
                        *io::Listener::bind_tcp("127.0.0.1", 0),
                        [this](http::Exchange& exchange) { return api_.handle(exchange); },
