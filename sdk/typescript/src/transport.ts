@@ -180,11 +180,11 @@ export class Transport {
       return signal.reason
     }
     const cause = error instanceof Error ? ((error.cause as Error | undefined) ?? error) : undefined
-    return new ConnectionError(
-      `cannot reach ${this.url}: ${cause?.message ?? String(error)} (is \`atoll serve\` running ` +
-        'there? set ATOLL_URL or pass { url })',
-      { cause: error }
-    )
+    const message = cause?.message ?? String(error)
+    const hint = message.includes('certificate')
+      ? 'to trust its authority, start Node with NODE_EXTRA_CA_CERTS=ca.crt'
+      : 'is `atoll serve` running there? set ATOLL_URL or pass { url }'
+    return new ConnectionError(`cannot reach ${this.url}: ${message} (${hint})`, { cause: error })
   }
 
   #address(path: string, query: Query = {}): string {
