@@ -11,6 +11,11 @@ namespace {
 constexpr std::size_t kMaxFeedBytes = 2U << 20;  // above it nothing more is taken from the client
 constexpr std::size_t kLowBytes = 512U << 10;    // what the longest step of a reader may need
 
+// A piece of one byte takes memory too.
+std::size_t cost_bytes(const std::string& piece) {
+  return piece.size() + 64;
+}
+
 }  // namespace
 
 Task<> ArchiveFeed::offer(std::string piece) {
@@ -19,7 +24,7 @@ Task<> ArchiveFeed::offer(std::string piece) {
     {
       const std::lock_guard lock{state.mutex};
       if (state.bytes < kMaxFeedBytes) {
-        state.bytes += piece.size();
+        state.bytes += cost_bytes(piece);
         state.pieces.push_back(std::move(piece));
         break;
       }
@@ -74,7 +79,7 @@ Result<std::string_view> ArchiveFeed::next() {
     }
     piece_ = std::move(state.pieces.front());
     state.pieces.pop_front();
-    state.bytes -= piece_.size();
+    state.bytes -= cost_bytes(piece_);
   }
   state.loop.post([shared = state_] { shared->room.set(); });
   return std::string_view{piece_};

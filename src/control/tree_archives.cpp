@@ -73,14 +73,14 @@ class UnpackSource final : public oci::TreeSource {
 };
 
 Task<> feed_all(ArchiveFeed& feed, TreeArchives::ReadBytes read) {
+  // Pieces are as long as what came, and take no more memory than that.
+  std::string buffer(kPieceBytes, '\0');
   for (;;) {
-    std::string piece(kPieceBytes, '\0');
-    CO_TRY(const std::size_t got, co_await read(piece));
+    CO_TRY(const std::size_t got, co_await read(buffer));
     if (got == 0) {
       co_return ok();
     }
-    piece.resize(got);
-    CO_TRY_DO(co_await feed.offer(std::move(piece)));
+    CO_TRY_DO(co_await feed.offer(buffer.substr(0, got)));
   }
 }
 
