@@ -193,9 +193,12 @@ class Contract:
         queries = {each["name"]: each for each in declared if each["in"] == "query"}
         given = urllib.parse.parse_qsl(query, keep_blank_values=True)
         for name, text in given:
-            if name not in queries:
+            parameter = queries.get(name) or next(
+                (each for each in declared if each.get("x-prefix") and
+                 name.startswith(each["name"])), None)
+            if parameter is None:
                 raise ContractError(f"{what}: query parameter {name} is not in the contract")
-            self.judge_parameter(what, queries[name], text)
+            self.judge_parameter(what, parameter, text)
         for name, parameter in queries.items():
             if parameter.get("required") and name not in dict(given):
                 raise ContractError(f"{what}: query parameter {name} is missing")

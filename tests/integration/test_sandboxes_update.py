@@ -147,6 +147,9 @@ def test_metrics_have_the_shape_of_the_contract_and_real_numbers(create):
 def test_the_log_says_which_sandbox_and_which_key(server, create):
     sandbox = create()
     sandbox.out(["true"])
-    log = server.log(1 << 20)
-    lines = [line for line in log.splitlines() if "contexts" in line and sandbox.id in line]
-    assert lines and '"key"' in lines[-1] and server.key not in log
+
+    def lines():   # written after the answer
+        return [line for line in server.log(1 << 20).splitlines()
+                if "contexts" in line and sandbox.id in line and '"status":201' in line]
+    found = wait_until(lines, 10, "the request is in the log")
+    assert '"key":"key-admin"' in found[-1] and server.key not in server.log(1 << 20)

@@ -147,8 +147,9 @@ Task<> SandboxRoutes::refresh(NativeExchange& exchange, std::string id) {
 }
 
 Task<> SandboxRoutes::metrics(NativeExchange& exchange, std::string id) {
-  CO_TRY(const auto request, parse_metrics(exchange.request().query, clock_.now()));
   CO_TRY(const auto samples, co_await sandboxes_.usage(exchange.principal().team_id, id));
+  // Now is after the newest sample, which must not fall out of the range.
+  CO_TRY(const auto request, parse_metrics(exchange.request().query, clock_.now()));
   co_return co_await exchange.respond(data_response(200, metrics_json(request, samples)));
 }
 

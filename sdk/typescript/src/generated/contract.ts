@@ -2402,6 +2402,8 @@ export interface operations {
                 name_prefix?: string;
                 /** @description `key=value` of the metadata; repeated, all must match. The same as `metadata.<key>=value`. */
                 label?: string[];
+                /** @description `metadata.<key>=value`: the same as `label=<key>=value`. */
+                "metadata."?: string;
                 /** @description The `next_cursor` of an earlier page. Pages neither repeat nor skip sandboxes while others come and go. */
                 cursor?: string;
                 limit?: number;
