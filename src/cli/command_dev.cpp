@@ -33,8 +33,12 @@ std::vector<Snippet> snippets_of(const std::string& url, const std::string& key)
        "await Sandbox.with(async sandbox => {\n"
        "  console.log((await sandbox.runCode('6 * 7')).text)\n"
        "})\n"},
-      {"sandbox0", "Sandbox0's official SDKs (npm install sandbox0; pip install sandbox0)",
-       concat("export SANDBOX0_BASE_URL=", url, " SANDBOX0_TOKEN=", key, "\n")},
+      {"sandbox0_javascript", "Sandbox0's official JavaScript SDK (npm install sandbox0)",
+       concat("import { Client } from 'sandbox0'\n\nconst client = new Client({ token: '", key,
+              "', baseUrl: '", url, "' })\n")},
+      {"sandbox0_python", "Sandbox0's official Python SDK (pip install sandbox0)",
+       concat("from sandbox0 import Client\n\nclient = Client(token=\"", key, "\", base_url=\"",
+              url, "\")\n")},
   };
 }
 

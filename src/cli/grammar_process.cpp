@@ -106,7 +106,7 @@ void add_repl(CLI::App& app, Raw& raw) {
   add_env_option(app, raw);
   add_identity_options(app, raw);
   app.add_option("-l,--language", raw.repl.language,
-                 "python (default), javascript, typescript or bash")
+                 "python (default), javascript, typescript, bash, or another the server knows")
       ->type_name("NAME");
   app.add_flag("--keep", raw.repl.keep, "Keep a sandbox that was made for this");
   app.add_option("--save-images", raw.repl.image_directory, "Write images into this directory")

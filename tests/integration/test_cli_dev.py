@@ -22,7 +22,7 @@ def atoll(server):
 def test_print_for_a_running_server(atoll, server):
     text = atoll("dev", "--print").stdout
     assert server.url() in text and server.key in text
-    for word in ("curl", "from atoll_sandbox import Sandbox", "@atoll/sandbox", "SANDBOX0_TOKEN", "E2B"):
+    for word in ("curl", "from atoll_sandbox import Sandbox", "@atoll/sandbox", "from sandbox0 import Client", "E2B"):
         assert word in text
     document = json.loads(atoll("dev", "--print", "-o", "json").stdout)
     assert document["url"] == server.url() and document["api_key"] == server.key
