@@ -66,7 +66,7 @@ class Dev(Server):
             assert line, self.log()
             text += line
         self.document = json.loads(text)
-        self.host = "127.0.0.1"
+        self.scheme, self.host = "http", "127.0.0.1"
         self.note_pids()
         return self
 
