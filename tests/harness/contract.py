@@ -152,6 +152,7 @@ class Contract:
         if answer.status < 300 and body_error is not None:
             raise body_error
         if (answer.status == 400 and body_error is None and
+                "application/json" in operation.get("requestBody", {}).get("content", {}) and
                 answer.json["error"]["message"].startswith("unknown field")):
             raise ContractError(f"{what}: the contract allows it: {answer.json['error']}")
         if answer.status < 300:
@@ -176,7 +177,8 @@ class Contract:
         if kind not in content and "*/*" in content:
             return  # any type, and nothing is said about it
         if kind not in content:
-            raise ContractError(f"{what}: content type {kind!r}, not {sorted(content)}")
+            raise ContractError(f"{what}: content type {answer.headers.get('Content-Type')!r}, "
+                                f"not {sorted(content)}")
         if "schema" not in content[kind]:
             return
         place = pointer + ("responses", str(answer.status), "content", kind, "schema")
