@@ -184,6 +184,7 @@ class Sandbox:
                     if number < JUDGED_EVENTS or event.get("type") != "output":
                         contract().judge_schema("StreamEvent", event)
                     yield event
+            contract().seen.add("streamContext")
         finally:
             connection.close()
 

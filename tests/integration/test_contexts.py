@@ -282,3 +282,14 @@ def test_input_without_standard_input_is_refused(create):
     context = sandbox.start(["sleep", "30"])
     answer = sandbox.client.call("POST", f"{sandbox.path}/contexts/{context['id']}/input", {"data": "x"})
     assert answer.status == 409, answer.body
+
+
+def test_terminal_is_resized(sandbox):
+    context = sandbox.start(["sh", "-c", "read go; stty size"], pty_size={"rows": 24, "cols": 80})
+    path = f"{sandbox.path}/contexts/{context['id']}"
+    sandbox.client.expect(200, "POST", f"{path}/resize", {"rows": 41, "cols": 113})
+    sandbox.client.expect(200, "POST", f"{path}/input", {"data": "\n"})
+    output, ending = sandbox.stream_bytes(context["id"], "pty")
+    assert b"41 113" in output and ending["exit_code"] == 0
+    for wrong in ({"rows": 0, "cols": 1}, {"rows": 1}, {"rows": 1, "cols": 10_001}):
+        sandbox.client.expect(400, "POST", f"{path}/resize", wrong)
