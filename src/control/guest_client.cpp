@@ -181,7 +181,11 @@ Task<DescribedStream> GuestClient::attach_to_end(std::string process_id,
   CO_TRY_DO(guest::validate_process_id(request.process_id));
   CO_TRY(auto channel, co_await start(Kind::kAttach, guest::encode(request)));
   if (!channel_bytes.empty()) {
-    CO_TRY_DO(co_await channel->send_bytes(Kind::kChannelInput, channel_bytes));
+    // Of a process that has ended the guest has already told all and closed: read it.
+    auto sent = co_await channel->send_bytes(Kind::kChannelInput, channel_bytes);
+    if (!sent && sent.error().code != Code::kUnavailable) {
+      co_return fail(std::move(sent).error());
+    }
   }
   CO_TRY(const auto described, co_await channel->expect(Kind::kProcess, kGuestAnswerTimeout));
   CO_TRY(auto process, from_guest(guest::decode_process(described)));
