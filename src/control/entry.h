@@ -33,6 +33,7 @@ struct Sandboxes::Entry {
   std::string guest_socket;
   bool busy = false;        // somebody holds it
   bool gone = false;        // its row is removed: whoever waited for it must give up
+  bool pausing = false;     // its cell stands still, or will in a moment; the row does not say so
   bool restarting = false;  // `running` in the store, but there is no cell at this moment
   bool unwanted = false;    // its claim failed: it goes whatever its row says
   std::string claim_key;    // of the claim that failed; forgotten before the row
@@ -64,6 +65,18 @@ class Sandboxes::Hold {
 
  private:
   EntryPointer entry_;
+};
+
+// True while it lives.
+class Flag {
+ public:
+  explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
 };
 
 // Rows that are on their way out.

@@ -22,6 +22,7 @@ class FakeNode final : public node::Node {
   };
   struct Cell {
     bool running = false;
+    bool frozen = false;
     bool upper = false;
     std::string guest_socket;
   };
@@ -36,9 +37,10 @@ class FakeNode final : public node::Node {
   std::map<std::string, node::Usage> usages;
   std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
   std::size_t creates = 0;
+  bool has_freezer = true;
 
   void kill(const std::string& id) {
-    cells[id].running = false;
+    cells[id].running = cells[id].frozen = false;
     events_.push_back({node::Event::Kind::kCellDied, id});
     news_.set();
   }
@@ -46,7 +48,7 @@ class FakeNode final : public node::Node {
   void lose(bool restart) {
     if (restart) {
       for (auto& [id, cell] : cells) {
-        cell.running = false;
+        cell.running = cell.frozen = false;
       }
     }
     events_.clear();
@@ -80,7 +82,7 @@ class FakeNode final : public node::Node {
     cell.running = cell.upper = true;
     cell.guest_socket = guest_socket_of ? guest_socket_of(request.id) : "/nowhere";
     requests[request.id] = request;
-    const node::CellInfo info{request.id, true, cell.guest_socket};
+    const node::CellInfo info{.id = request.id, .running = true, .guest_socket = cell.guest_socket};
     CO_TRY_DO(co_await travel());
     CO_TRY_DO(judge_after(answers));
     co_return info;
@@ -91,7 +93,7 @@ class FakeNode final : public node::Node {
     CO_TRY(const bool answers, judge_before("destroy"));
     const auto found = cells.find(request.id);
     if (found != cells.end() && request.keep_upper && found->second.upper) {
-      found->second.running = false;
+      found->second.running = found->second.frozen = false;
     } else if (found != cells.end()) {
       cells.erase(found);
     }
@@ -104,7 +106,7 @@ class FakeNode final : public node::Node {
     CO_TRY_DO(judge_before("list"));
     std::vector<node::CellInfo> infos;
     for (const auto& [id, cell] : cells) {
-      infos.push_back({id, cell.running, cell.guest_socket});
+      infos.push_back({id, cell.running, cell.frozen, cell.guest_socket});
     }
     co_return std::move(infos);
   }
@@ -124,8 +126,8 @@ class FakeNode final : public node::Node {
     found->second.limits = limits;
     co_return judge_after(answers);
   }
-  Task<> freeze(std::string) override { co_return ok(); }
-  Task<> thaw(std::string) override { co_return ok(); }
+  Task<> freeze(std::string id) override { return set_frozen(std::move(id), "freeze", true); }
+  Task<> thaw(std::string id) override { return set_frozen(std::move(id), "thaw", false); }
 
   Task<node::Event> next_event() override {
     while (events_.empty() && !lost_) {
@@ -142,6 +144,20 @@ class FakeNode final : public node::Node {
   }
 
  private:
+  Task<> set_frozen(std::string id, std::string_view operation, bool frozen) {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before(operation));
+    if (!has_freezer) {
+      co_return fail(Code::kUnimplemented, "no freezer");
+    }
+    const auto found = cells.find(id);
+    if (found == cells.end() || !found->second.running) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    found->second.frozen = frozen;
+    CO_TRY_DO(co_await travel());
+    co_return judge_after(answers);
+  }
   Task<> travel() {
     if (!latency) {
       co_return ok();

@@ -25,6 +25,8 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
+// A pause waits for everything the sandbox wrote to reach the disk.
+inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
 inline constexpr Duration kReadyWait =
     std::chrono::seconds{5};  // of a claim, for a node that restarts
 inline constexpr Duration kNodeFirstRetry = std::chrono::milliseconds{50};

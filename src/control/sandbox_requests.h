@@ -64,6 +64,22 @@ struct SandboxUpdate {
   std::optional<bool> auto_resume;
 };
 
+// What a pause does with the processes.
+enum class PauseMemory : std::uint8_t {
+  kKeep,  // they stand still and go on where they were
+  kDrop,  // they end; the disk stays
+};
+struct PauseAnswer {
+  Sandbox sandbox;
+  PauseMemory memory = PauseMemory::kDrop;  // what was done: keeping takes a freezer
+};
+struct ResumeAnswer {
+  enum class Restored : std::uint8_t { kNothing, kMemory, kFilesystem };  // kNothing: it ran
+  Sandbox sandbox;
+  Restored restored = Restored::kNothing;
+  std::string reason;  // why not from memory
+};
+
 // A place in the order of a listing: after this sandbox. It stays valid when that one is deleted.
 struct ListCursor {
   UnixMillis created_at = 0;

@@ -38,6 +38,8 @@ Sandboxes::Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock
       removals_(metrics.counter("atoll_control_removals_total", "Sandboxes removed")),
       restarts_(metrics.counter("atoll_control_restarts_total",
                                 "Sandboxes started again from their filesystem")),
+      pauses_(metrics.counter("atoll_control_pauses_total", "Sandboxes paused")),
+      resumes_(metrics.counter("atoll_control_resumes_total", "Sandboxes resumed")),
       failures_(metrics.counter("atoll_control_failures_total", "Sandboxes marked as failed")),
       claim_seconds_(metrics.histogram("atoll_control_claim_seconds", "Time a claim took")) {
   metrics.gauge("atoll_control_sandboxes_max", "Sandboxes that may exist")
@@ -98,18 +100,23 @@ Result<Sandbox> Sandboxes::get(std::string_view team_id, std::string_view id) co
 
 Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   CO_TRY(auto entry, find(team_id, id));
-  if (entry->busy && (entry->restarting || entry->row.status == SandboxStatus::kStarting)) {
+  if (entry->busy &&
+      (entry->restarting || entry->pausing || entry->row.status == SandboxStatus::kStarting)) {
     CO_TRY(const auto waited, co_await with_deadline(kNodeTimeout, hold(entry)));
   }
   if (entry->gone) {
     co_return no_such_sandbox(id);
+  }
+  if (entry->row.status == SandboxStatus::kPaused && entry->row.auto_resume) {
+    CO_TRY_DO(co_await resume(team_id, id));
   }
   const auto& row = entry->row;
   if (row.status != SandboxStatus::kRunning || entry->guest_socket.empty()) {
     const auto status = status_name(view(*entry).status);
     co_return fail(Code::kUnavailable,
                    row.status == SandboxStatus::kFailed
-                       ? concat("sandbox ", id, " has failed (", row.failure, "); delete it")
+                       ? concat("sandbox ", id, " has failed (", row.failure,
+                                "); resume it to start again from its files, or delete it")
                        : concat("sandbox ", id, " is ", status, " and cannot be used now"),
                    "sandbox_not_running");
   }
@@ -150,6 +157,9 @@ Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Dura
   entry.row.generation = transition.generation;
   entry.row.failure = std::move(transition.failure);
   entry.row.updated_at = transition.updated_at;
+  if (transition.sets_expiry) {
+    entry.row.expires_at = transition.expires_at;
+  }
   co_return ok();
 }
 

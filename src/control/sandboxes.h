@@ -4,12 +4,14 @@
 //   delete     row `terminating` (durable) -> cell destroyed -> row gone
 //   cell died  generation + 1 -> new cell on the same filesystem; too often -> `failed`
 //   update     row -> limits of the running cell; a limit that the cell cannot get is undone
-//   expiry     ttl, hard_ttl and idle_ttl delete, to the second (until pausing exists)
+//   pause      cell frozen, disk durable -> row `paused`; resume the other way round
+//   expiry     ttl and idle_ttl pause, hard_ttl deletes, to the second
 //
 // Rows are the truth and cells follow them. After a crash at any point reconcile() makes them
-// agree: a `running` row has a cell, a `starting` or `terminating` row is removed with its cell, a
-// cell without a row is destroyed. So an acknowledged sandbox is never lost and none runs
-// unaccounted. All rows are also held in memory, because this process is their only writer.
+// agree: a `running` row has a cell that moves, a `paused` one at most a frozen one, a `starting`
+// or `terminating` row is removed with its cell, a cell without a row is destroyed. So an
+// acknowledged sandbox is never lost and none runs unaccounted. All rows are also held in memory,
+// because this process is their only writer.
 //
 // One operation at a time per sandbox. A transition, once begun, is not cancelled with its caller;
 // deadlines bound it. Loop thread only.
@@ -84,13 +86,18 @@ class Sandboxes {
   Task<ClaimAnswer> claim_all(ClaimRequest request);
   Task<Sandbox> claim(ClaimRequest request);  // of one, without `once`
   Task<> remove(std::string team_id, std::string id);
+  // Durable when it returns. Nothing happens to one that is paused, except that its memory goes
+  // when that is wanted.
+  Task<PauseAnswer> pause(std::string team_id, std::string id, PauseMemory memory);
+  // Also brings a failed one back, from its disk. Many callers at once get one resume.
+  Task<ResumeAnswer> resume(std::string team_id, std::string id);
   Task<Sandbox> update(std::string team_id, std::string id, SandboxUpdate change);
   // Starts ttl and hard_ttl again; the ttl with another length, when one is given.
   Task<Sandbox> refresh(std::string team_id, std::string id, std::int64_t ttl_seconds);
   // kNotFound also for a sandbox of another team.
   Result<Sandbox> get(std::string_view team_id, std::string_view id) const;
   ListAnswer list(const ListRequest& request) const;
-  // When it will be deleted for want of use, if nobody uses it until then.
+  // When it will be paused for want of use, if nobody uses it until then.
   std::optional<UnixMillis> idle_expires_at(std::string_view id) const;
   // Now, and at intervals before; oldest first.
   Task<std::vector<UsageSample>> usage(std::string team_id, std::string id);
@@ -99,7 +106,7 @@ class Sandboxes {
   class Use;
   std::optional<Use> use(std::string_view team_id, std::string_view id);
 
-  // Waits while the sandbox is being restarted.
+  // Waits while the sandbox is being restarted; a paused one is resumed when it allows that.
   Task<RunningSandbox> running(std::string team_id, std::string id);
   // Rows and cells are made to agree. run() calls it when it must; tests call it too.
   Task<> reconcile();
@@ -141,6 +148,16 @@ class Sandboxes {
   Task<UsageSample> sample(EntryPointer entry);
   Task<> sample_all();
 
+  Task<PauseAnswer> pause_now(std::string team_id, std::string id, PauseMemory memory);
+  Task<> pause_held(EntryPointer entry, PauseMemory memory);
+  Task<> take_back_pause(EntryPointer entry, Error error);
+  Task<> end_cell(EntryPointer entry);
+  static PauseMemory kept_memory(const Entry& entry);
+  Task<ResumeAnswer> resume_now(std::string team_id, std::string id);
+  Task<> resume_held(EntryPointer entry, ResumeAnswer& answer);
+  void rearm(const Entry& entry, store::Transition& transition) const;
+  void note_resumed(Entry& entry, const ResumeAnswer& answer);
+
   Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
   Task<> destroy_orphans(std::vector<std::string> ids, Report& report);
   Task<> restart(EntryPointer entry);
@@ -178,6 +195,8 @@ class Sandboxes {
   Counter& failed_claims_;
   Counter& removals_;
   Counter& restarts_;
+  Counter& pauses_;
+  Counter& resumes_;
   Counter& failures_;
   Histogram& claim_seconds_;
 };

@@ -1,4 +1,4 @@
-// The end of sandboxes whose time is over: one timer for all of them.
+// What becomes of sandboxes whose time is over: one timer for all of them.
 //
 // A sandbox has at most one place in deadlines_, which is never after the moment it is due. Use
 // moves that moment without moving the place: the timer looks again when it gets there, so a busy
@@ -62,6 +62,9 @@ std::optional<UnixMillis> Sandboxes::due_at(const Entry& entry) {
   if (entry.gone || entry.unwanted || to_be_removed(entry.row.status)) {
     return due;
   }
+  if (entry.row.status != SandboxStatus::kRunning) {
+    return entry.row.hard_expires_at;  // the others pause, and this one stands still
+  }
   const auto idle = entry.uses > 0 ? std::nullopt : idle_due_at(entry.row, entry.last_used_at);
   for (const auto& each : {entry.row.expires_at, entry.row.hard_expires_at, idle}) {
     if (each && (!due || *each < *due)) {
@@ -117,11 +120,14 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
     schedule(*entry, due);
     co_return ok();
   }
-  LOG_INFO("sandbox expired", {"sandbox", entry->row.id});
-  auto removed = co_await shielded(remove_held(entry));
-  if (!removed) {
-    LOG_WARN("could not remove an expired sandbox yet", {"sandbox", entry->row.id},
-             {"error", removed.error()});
+  const auto& hard = entry->row.hard_expires_at;
+  const bool for_good = hard && *hard <= clock_.now();
+  LOG_INFO("sandbox expired", {"sandbox", entry->row.id}, {"for_good", for_good});
+  auto ended = for_good ? co_await shielded(remove_held(entry))
+                        : co_await shielded(pause_held(entry, PauseMemory::kKeep));
+  if (!ended) {
+    LOG_WARN("could not end the time of a sandbox yet", {"sandbox", entry->row.id},
+             {"error", ended.error()});
     if (due_at(*entry)) {
       schedule(*entry, clock_.now() + kExpiryRetryMs);
     }

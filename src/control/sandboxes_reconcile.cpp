@@ -105,6 +105,9 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
                    {"error", applied.error()});
         }
         entry->guest_socket = cell->guest_socket;
+        if (cell->frozen) {
+          CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id)));
+        }
         ++report.adopted;
         co_return ok();
       }
@@ -116,6 +119,12 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
       co_return ok();
     }
     case SandboxStatus::kPaused:
+      entry->guest_socket = cell != nullptr && cell->running ? cell->guest_socket : "";
+      if (!entry->guest_socket.empty() && !cell->frozen) {
+        CO_TRY_DO(co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id)));
+      }
+      ++report.adopted;
+      co_return ok();
     case SandboxStatus::kFailed:
       if (cell != nullptr && cell->running) {
         node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
@@ -126,17 +135,16 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
   co_return ok();
 }
 
-// A new cell on the old filesystem. REQUIRES: the entry is held and its row is `running`. When it
+// A new cell on the old filesystem. REQUIRES: the entry is held. When it
 // fails for good, the row is `failed`; when the node did not answer, the row stays `running`.
 Task<> Sandboxes::restart(EntryPointer entry) {
-  struct Flag {
-    bool& flag;
-    explicit Flag(bool& target) : flag(target) { flag = true; }
-    ~Flag() { flag = false; }
-  } const restarting{entry->restarting};
+  const Flag restarting{entry->restarting};
   entry->guest_socket.clear();
   store::Transition next{.status = SandboxStatus::kRunning,
                          .generation = entry->row.generation + 1};
+  if (entry->row.status != SandboxStatus::kRunning) {
+    rearm(*entry, next);
+  }
   CO_TRY_DO(co_await change(*entry, std::move(next), store::Durability::kQuick));
   node::DestroyRequest clear{.id = entry->row.id, .keep_upper = true};
   auto cleared = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(clear)));

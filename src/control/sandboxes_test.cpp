@@ -99,19 +99,22 @@ TEST_F(SandboxesTest, ADeleteTheNodeCannotDoYetIsRecordedAndFinishesByItself) {
   EXPECT_TRUE(node_.cells.empty());
 }
 
-TEST_F(SandboxesTest, ExpiryDeletesAtTheSecondNotBefore) {
+TEST_F(SandboxesTest, ExpiryComesAtTheSecondNotBefore) {
   const auto soft = claim({.ttl_seconds = 10, .hard_ttl_seconds = 20});
   const auto hard = claim({.hard_ttl_seconds = 15});
   const auto never = claim();
   ASSERT_TRUE(soft && hard && never);
   EXPECT_EQ(soft->expires_at, soft->claimed_at + 10'000);
   simulation_.advance_ms(9'900);
-  EXPECT_TRUE(sandboxes_->get(kTeam, soft->id));
+  EXPECT_EQ(status(soft->id), SandboxStatus::kRunning);
   simulation_.advance_ms(200);
-  EXPECT_FALSE(sandboxes_->get(kTeam, soft->id));
-  EXPECT_TRUE(sandboxes_->get(kTeam, hard->id));
+  EXPECT_EQ(status(soft->id), SandboxStatus::kPaused);
+  EXPECT_EQ(status(hard->id), SandboxStatus::kRunning);
   simulation_.advance_ms(5'000);
   EXPECT_FALSE(sandboxes_->get(kTeam, hard->id));
+  EXPECT_EQ(status(soft->id), SandboxStatus::kPaused);
+  simulation_.advance_ms(5'000);
+  EXPECT_FALSE(sandboxes_->get(kTeam, soft->id)) << "the hard ttl goes on in a pause";
   EXPECT_TRUE(sandboxes_->get(kTeam, never->id));
 }
 

@@ -93,7 +93,7 @@ TEST_F(UpdateTest, RefreshStartsBothClocksAgain) {
   simulation_.advance_ms(1'900);
   EXPECT_TRUE(exists(id));
   simulation_.advance_ms(200);
-  EXPECT_FALSE(exists(id));
+  EXPECT_EQ(status(id), SandboxStatus::kPaused);
 }
 
 TEST_F(UpdateTest, AnUpdatedTtlCountsFromNowAndZeroTurnsItOff) {
@@ -104,7 +104,7 @@ TEST_F(UpdateTest, AnUpdatedTtlCountsFromNowAndZeroTurnsItOff) {
   EXPECT_TRUE(exists(id));
   ASSERT_TRUE(update(id, {.ttl_seconds = 0}));
   simulation_.advance_ms(100'000);
-  EXPECT_TRUE(exists(id));
+  EXPECT_EQ(status(id), SandboxStatus::kRunning);
 }
 
 TEST_F(UpdateTest, IdleTimeRunsOnlyWhileNobodyUsesIt) {
@@ -114,22 +114,21 @@ TEST_F(UpdateTest, IdleTimeRunsOnlyWhileNobodyUsesIt) {
     const auto use = sandboxes_->use(kTeam, id);
   }
   simulation_.advance_ms(9'900);
-  EXPECT_TRUE(exists(id)) << "a use starts the time again";
+  EXPECT_EQ(status(id), SandboxStatus::kRunning) << "a use starts the time again";
   {
     const auto stream = sandboxes_->use(kTeam, id);
     ASSERT_TRUE(stream);
     simulation_.advance_ms(60'000);
-    EXPECT_TRUE(exists(id)) << "an open stream is use";
+    EXPECT_EQ(status(id), SandboxStatus::kRunning) << "an open stream is use";
     {
       const auto second = sandboxes_->use(kTeam, id);
     }
     simulation_.advance_ms(60'000);
   }
   simulation_.advance_ms(9'900);
-  EXPECT_TRUE(exists(id));
+  EXPECT_EQ(status(id), SandboxStatus::kRunning);
   simulation_.advance_ms(200);
-  EXPECT_FALSE(exists(id));
-  EXPECT_FALSE(sandboxes_->use(kTeam, id));
+  EXPECT_EQ(status(id), SandboxStatus::kPaused);
 }
 
 TEST_F(UpdateTest, TheEarliestOfTheTimesEndsIt) {
@@ -144,7 +143,7 @@ TEST_F(UpdateTest, TheEarliestOfTheTimesEndsIt) {
   simulation_.advance_ms(1'100);
   EXPECT_FALSE(exists(hard)) << "use does not stop the hard ttl";
   simulation_.advance_ms(4'000);
-  EXPECT_FALSE(exists(idle));
+  EXPECT_EQ(status(idle), SandboxStatus::kPaused);
 }
 
 TEST_F(UpdateTest, UsageIsSampledAndBounded) {

@@ -104,7 +104,7 @@ class World {
   // One process life: open, work under faults, crash.
   void live_and_crash() {
     open();
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 75; ++step) {
       act();
       simulation_.advance_ms(static_cast<std::int64_t>(random_() % 4));
     }
@@ -120,15 +120,23 @@ class World {
     std::set<std::string> names;
     std::set<std::string> keys;
     for (const auto& row : rows) {
-      EXPECT_TRUE(row.status == SandboxStatus::kRunning || row.status == SandboxStatus::kFailed)
+      EXPECT_TRUE(row.status == SandboxStatus::kRunning || row.status == SandboxStatus::kFailed ||
+                  row.status == SandboxStatus::kPaused)
           << row.id << " is " << status_name(row.status);
       EXPECT_FALSE(removed_.contains(row.id)) << row.id << " came back from deletion";
       if (row.status == SandboxStatus::kRunning) {
         EXPECT_TRUE(node_.cells.contains(row.id) && node_.cells.at(row.id).running)
             << row.id << " has no cell";
+        EXPECT_FALSE(node_.cells.at(row.id).frozen) << row.id << " runs and stands still";
         EXPECT_EQ(node_.requests.at(row.id).limits.memory_bytes, row.limits.memory_bytes) << row.id;
       }
-      EXPECT_EQ(row.idle_ttl_seconds, 0) << row.id << " has outlived its idle time";
+      if (row.status == SandboxStatus::kPaused && node_.cells.contains(row.id)) {
+        const auto& cell = node_.cells.at(row.id);
+        EXPECT_TRUE(!cell.running || cell.frozen) << row.id << " is paused and moves";
+        EXPECT_TRUE(cell.upper) << row.id << " has lost its disk";
+      }
+      EXPECT_FALSE(row.idle_ttl_seconds > 0 && row.status == SandboxStatus::kRunning)
+          << row.id << " has outlived its idle time";
       EXPECT_TRUE(row.name.empty() || names.insert(row.name).second) << "two are " << row.name;
       if (const auto key = row.labels.find("key"); key != row.labels.end()) {
         EXPECT_TRUE(keys.insert(key->second).second) << "two were made for key " << key->second;
@@ -190,7 +198,7 @@ class World {
   }
 
   void act() {
-    switch (random_() % 12) {
+    switch (random_() % 15) {
       case 0:
         if (!node_.cells.empty()) {
           node_.kill(random_cell());
@@ -212,6 +220,17 @@ class World {
       case 6:
         if (!node_.cells.empty()) {
           scope_->spawn("update", update(random_cell()));
+        }
+        return;
+      case 12:
+      case 13:
+        if (!node_.cells.empty()) {
+          scope_->spawn("pause", pause(random_cell()));
+        }
+        return;
+      case 14:
+        if (!node_.cells.empty()) {
+          scope_->spawn("use", use(random_cell()));
         }
         return;
       default:
@@ -280,6 +299,17 @@ class World {
     SandboxUpdate change;
     change.resources.memory = concat(1 + random_() % 8, "Gi");
     (void)co_await sandboxes_->update(kTeam, id, std::move(change));
+    co_return ok();
+  }
+
+  Task<> pause(std::string id) {
+    const auto memory = random_() % 3 == 0 ? PauseMemory::kDrop : PauseMemory::kKeep;
+    (void)co_await sandboxes_->pause(kTeam, id, memory);
+    co_return ok();
+  }
+
+  Task<> use(std::string id) {
+    (void)co_await sandboxes_->running(kTeam, id);
     co_return ok();
   }
 

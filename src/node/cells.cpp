@@ -37,7 +37,9 @@ std::string Cells::socket_path(const std::string& id) const {
 }
 
 CellInfo Cells::info_of(const Entry& entry) const {
-  return {entry.stored.id, entry.ticket != 0, socket_path(entry.stored.id)};
+  return CellInfo{.id = entry.stored.id,
+                  .running = entry.ticket != 0,
+                  .guest_socket = socket_path(entry.stored.id)};
 }
 
 std::optional<Cells::Entry> Cells::find(const std::string& id) const {
@@ -306,11 +308,18 @@ void Cells::on_death(DeathWatch::Ticket ticket) {
 }
 
 std::vector<CellInfo> Cells::list(const std::string& after_id, std::size_t max_count) const {
-  const std::lock_guard guard{mutex_};
   std::vector<CellInfo> infos;
-  for (auto entry = table_.upper_bound(after_id); entry != table_.end() && infos.size() < max_count;
-       ++entry) {
-    infos.push_back(info_of(entry->second));
+  {
+    const std::lock_guard guard{mutex_};
+    for (auto entry = table_.upper_bound(after_id);
+         entry != table_.end() && infos.size() < max_count; ++entry) {
+      infos.push_back(info_of(entry->second));
+    }
+  }
+  for (CellInfo& info : infos) {
+    // One that dies meanwhile is not frozen, and its death is announced.
+    info.frozen = info.running && parts_.runtime.capabilities().freeze &&
+                  parts_.runtime.is_frozen(info.id).value_or(false);
   }
   return infos;
 }

@@ -113,13 +113,14 @@ CreateRequest read_create(ByteReader& in) {
 }
 
 void write_cell(ByteWriter& out, const CellInfo& info) {
-  out.string(info.id).boolean(info.running).string(info.guest_socket);
+  out.string(info.id).boolean(info.running).boolean(info.frozen).string(info.guest_socket);
 }
 
 CellInfo read_cell(ByteReader& in) {
   CellInfo info;
   info.id = in.string();
   info.running = in.boolean();
+  info.frozen = in.boolean();
   info.guest_socket = in.string();
   return info;
 }

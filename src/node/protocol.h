@@ -79,6 +79,7 @@ struct DestroyRequest {
 struct CellInfo {
   std::string id;
   bool running = false;
+  bool frozen = false;
   std::string guest_socket;  // path atolld connects to; the node made it, the guest listens on it
 };
 

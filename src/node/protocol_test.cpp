@@ -85,7 +85,7 @@ TEST(NodeProtocol, AnswersSurviveTheTrip) {
   EXPECT_EQ(back->templates[0].layers, (std::vector<std::string>{"l1", "l2"}));
 
   const auto cells = decode_cells(
-      encode_payload(std::vector<CellInfo>{{"a", true, "/s/a"}, {"b", false, "/s/b"}}));
+      encode_payload(std::vector<CellInfo>{{"a", true, true, "/s/a"}, {"b", false, false, "/s/b"}}));
   ASSERT_TRUE(cells);
   ASSERT_EQ(cells->size(), 2U);
   EXPECT_TRUE((*cells)[0].running);
@@ -241,7 +241,7 @@ TEST(NodeProtocol, MutationsNeverGetPastValidation) {
 
 TEST(NodeProtocol, AFullPageFitsIntoAMessage) {
   const std::vector<CellInfo> page(kCellsPerPage,
-                                   {std::string(63, 'a'), true, std::string(107, 'p')});
+                                   {std::string(63, 'a'), true, false, std::string(107, 'p')});
   EXPECT_LE(encode_ok(encode_payload(page)).size(), kMaxMessageBytes);
 }
 

@@ -74,6 +74,8 @@ struct Transition {
   std::int64_t generation = 1;
   std::string failure;
   UnixMillis updated_at = 0;
+  bool sets_expiry = false;  // `expires_at` replaces the row's
+  std::optional<UnixMillis> expires_at;
 };
 
 enum class Durability : std::uint8_t {

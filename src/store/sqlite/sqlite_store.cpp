@@ -224,10 +224,12 @@ Result<> SqliteStore::change_sandbox(const std::string& id, const Expected& expe
   TRY(auto transaction, Transaction::begin(*database_, durability == Durability::kDurable));
   {
     TRY(auto row, database_->prepare("UPDATE sandboxes SET status = ?, generation = ?, failure = ?,"
-                                     " updated_at = ?"
+                                     " updated_at = ?,"
+                                     " expires_at = CASE WHEN ? THEN ? ELSE expires_at END"
                                      " WHERE id = ? AND status = ? AND generation = ?"));
     row->bind(status_name(transition.status)).bind(transition.generation);
-    row->bind(transition.failure).bind(transition.updated_at).bind(id);
+    row->bind(transition.failure).bind(transition.updated_at);
+    row->bind(std::int64_t{transition.sets_expiry}).bind(transition.expires_at).bind(id);
     TRY_DO(row->bind(status_name(expected.status)).bind(expected.generation).run());
   }
   if (database_->changed_rows() == 0) {

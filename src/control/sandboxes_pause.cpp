@@ -1,0 +1,147 @@
+// Sandboxes that stand still, and go on.
+//
+// A pause stops every process where it is; the cell stays, frozen, with its memory, and the disk is
+// durable when the pause is acknowledged. Without memory the cell ends and the disk stays. The row
+// says `paused` after the cell stands still and `running` before it moves again, so a crash in
+// between leaves a `running` row with a frozen cell, which reconcile() thaws, or without one, which
+// it restarts: a pause that nobody was promised is undone. A paused row without a cell resumes from
+// its disk, and the answer says so.
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/entry.h"
+#include "control/limits.h"
+
+namespace atl::control {
+
+Task<PauseAnswer> Sandboxes::pause(std::string team_id, std::string id, PauseMemory memory) {
+  return shielded(pause_now(std::move(team_id), std::move(id), memory));
+}
+
+Task<ResumeAnswer> Sandboxes::resume(std::string team_id, std::string id) {
+  return shielded(resume_now(std::move(team_id), std::move(id)));
+}
+
+Task<PauseAnswer> Sandboxes::pause_now(std::string team_id, std::string id, PauseMemory memory) {
+  CO_TRY(const auto entry, find(team_id, id));
+  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY_DO(refuse_unchangeable(*entry));
+  CO_TRY_DO(co_await pause_held(entry, memory));
+  co_return PauseAnswer{view(*entry), kept_memory(*entry)};
+}
+
+PauseMemory Sandboxes::kept_memory(const Entry& entry) {
+  return entry.guest_socket.empty() ? PauseMemory::kDrop : PauseMemory::kKeep;
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
+  if (entry->row.status == SandboxStatus::kPaused) {
+    if (memory == PauseMemory::kDrop && kept_memory(*entry) == PauseMemory::kKeep) {
+      CO_TRY_DO(co_await end_cell(entry));
+    }
+    co_return ok();
+  }
+  if (entry->row.status != SandboxStatus::kRunning) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("sandbox ", entry->row.id, " is ", status_name(entry->row.status),
+                          "; only a running one can be paused"));
+  }
+  const Flag pausing{entry->pausing};
+  auto frozen = co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id));
+  if (!frozen && frozen.error().code != Code::kUnimplemented) {
+    co_return fail(std::move(frozen).error().note(concat("pausing ", entry->row.id)));
+  }
+  if (!frozen || memory == PauseMemory::kDrop) {
+    CO_TRY_DO(co_await end_cell(entry));
+  }
+  store::Transition paused{.status = SandboxStatus::kPaused, .generation = entry->row.generation};
+  auto changed = co_await change(*entry, std::move(paused), store::Durability::kDurable);
+  if (!changed && entry->row.status == SandboxStatus::kRunning) {
+    co_return co_await take_back_pause(entry, std::move(changed).error());
+  }
+  CO_TRY_DO(std::move(changed));
+  pauses_.add();
+  schedule(*entry, due_at(*entry));
+  LOG_INFO("sandbox paused", {"sandbox", entry->row.id},
+           {"memory", kept_memory(*entry) == PauseMemory::kKeep});
+  co_return ok();
+}
+
+// The row could not be written, so the sandbox runs on. The first error is the one to tell.
+Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
+  auto undone = kept_memory(*entry) == PauseMemory::kKeep
+                    ? co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id))
+                    : co_await restart(entry);
+  if (!undone) {
+    LOG_ERROR("a pause could not be taken back", {"sandbox", entry->row.id},
+              {"error", undone.error()});
+  }
+  co_return fail(std::move(error));
+}
+
+// The disk stays. REQUIRES: the entry is held.
+Task<> Sandboxes::end_cell(EntryPointer entry) {
+  node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
+  auto ended = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request)));
+  if (!ended && ended.error().code != Code::kNotFound) {
+    co_return fail(
+        std::move(ended).error().note(concat("ending the processes of ", entry->row.id)));
+  }
+  entry->guest_socket.clear();
+  co_return ok();
+}
+
+Task<ResumeAnswer> Sandboxes::resume_now(std::string team_id, std::string id) {
+  CO_TRY(const auto entry, find(team_id, id));
+  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY_DO(refuse_unchangeable(*entry));
+  ResumeAnswer answer;
+  if (entry->row.status != SandboxStatus::kRunning) {
+    CO_TRY_DO(co_await resume_held(entry, answer));
+  }
+  answer.sandbox = view(*entry);
+  co_return std::move(answer);
+}
+
+// REQUIRES: the entry is held; its row is `paused` or `failed`.
+Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
+  if (entry->row.status == SandboxStatus::kPaused && kept_memory(*entry) == PauseMemory::kKeep) {
+    store::Transition running{.status = SandboxStatus::kRunning,
+                              .generation = entry->row.generation + 1};
+    rearm(*entry, running);
+    CO_TRY_DO(co_await change(*entry, std::move(running), store::Durability::kQuick));
+    auto thawed = co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id));
+    if (thawed) {
+      answer.restored = ResumeAnswer::Restored::kMemory;
+      note_resumed(*entry, answer);
+      co_return ok();
+    }
+    answer.reason = concat("its processes were gone: ", thawed.error().message);
+  } else {
+    answer.reason = entry->row.status == SandboxStatus::kFailed
+                        ? concat("it had failed: ", entry->row.failure)
+                        : "its memory was not kept";
+  }
+  entry->restarts.clear();
+  CO_TRY_DO(co_await restart(entry));
+  answer.restored = ResumeAnswer::Restored::kFilesystem;
+  note_resumed(*entry, answer);
+  co_return ok();
+}
+
+// The time to live begins again: otherwise it would be paused the moment it goes on.
+void Sandboxes::rearm(const Entry& entry, store::Transition& transition) const {
+  transition.sets_expiry = true;
+  transition.expires_at = deadline_after(clock_.now(), entry.row.ttl_seconds);
+}
+
+void Sandboxes::note_resumed(Entry& entry, const ResumeAnswer& answer) {
+  resumes_.add();
+  entry.last_used_at = clock_.now();
+  schedule(entry, due_at(entry));
+  LOG_INFO("sandbox resumed", {"sandbox", entry.row.id},
+           {"from", answer.restored == ResumeAnswer::Restored::kMemory ? "memory" : "filesystem"});
+}
+
+}  // namespace atl::control
