@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/strings.h"
@@ -36,6 +37,8 @@ class FakeNode final : public node::Node {
   std::map<std::string, node::CreateRequest> requests;  // with the limits set since
   std::map<std::string, node::Usage> usages;
   std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
+  std::set<std::string> snapshots;
+  std::vector<std::string> restored;  // cells whose disk was exchanged, in order
   std::size_t creates = 0;
   bool has_freezer = true;
 
@@ -71,7 +74,8 @@ class FakeNode final : public node::Node {
     CO_TRY_DO(co_await travel());
     CO_TRY(const bool answers, judge_before("create"));
     Cell& cell = cells[request.id];
-    if (cell.running || cell.upper != request.existing_upper) {
+    const bool begun = request.from_snapshot.empty() || snapshots.contains(request.from_snapshot);
+    if (cell.running || cell.upper != request.existing_upper || !begun) {
       const bool running = cell.running;
       if (!running && !cell.upper) {
         cells.erase(request.id);
@@ -128,6 +132,39 @@ class FakeNode final : public node::Node {
   }
   Task<> freeze(std::string id) override { return set_frozen(std::move(id), "freeze", true); }
   Task<> thaw(std::string id) override { return set_frozen(std::move(id), "thaw", false); }
+
+  Task<node::SnapshotAnswer> snapshot(node::SnapshotRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("snapshot"));
+    if (!cells.contains(request.id)) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    snapshots.insert(request.snapshot);
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_after(answers));
+    co_return node::SnapshotAnswer{1000};
+  }
+  Task<> restore(node::SnapshotRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("restore"));
+    if (!snapshots.contains(request.snapshot) || cells[request.id].running) {
+      co_return fail(Code::kFailedPrecondition, "no such snapshot, or the cell runs");
+    }
+    cells[request.id].upper = true;
+    restored.push_back(request.id);
+    co_return judge_after(answers);
+  }
+  Task<> remove_snapshot(std::string snapshot) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("remove_snapshot"));
+    snapshots.erase(snapshot);
+    co_return judge_after(answers);
+  }
+  Task<std::vector<std::string>> list_snapshots() override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("list_snapshots"));
+    co_return std::vector<std::string>(snapshots.begin(), snapshots.end());
+  }
 
   Task<node::Event> next_event() override {
     while (events_.empty() && !lost_) {

@@ -29,6 +29,14 @@ struct ClaimOnce {
   std::function<std::string(const ClaimAnswer&)> remember;
 };
 
+// Where a sandbox begins that does not begin as its template does.
+struct Origin {
+  std::string snapshot_id;          // of the node
+  std::vector<std::string> layers;  // below it
+  store::Limits limits;             // unless the claim asks for others
+  std::string parent_id;
+};
+
 struct ClaimRequest {
   std::string team_id = store::kDefaultTeam;
   std::string template_name;   // or alias
@@ -43,6 +51,7 @@ struct ClaimRequest {
   std::int64_t idle_ttl_seconds = 0;
   bool auto_resume = true;
   StringMap labels;
+  std::optional<Origin> origin;
   std::optional<ClaimOnce> once;
 };
 
@@ -78,6 +87,12 @@ struct ResumeAnswer {
   Sandbox sandbox;
   Restored restored = Restored::kNothing;
   std::string reason;  // why not from memory
+};
+
+// A disk to go back to.
+struct DiskMoment {
+  std::string snapshot_id;          // of the node
+  std::vector<std::string> layers;  // it stands on
 };
 
 // A place in the order of a listing: after this sandbox. It stays valid when that one is deleted.

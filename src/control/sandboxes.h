@@ -73,6 +73,10 @@ class Sandboxes {
   Templates& changeable_templates() { return templates_; }
   std::size_t count_of_template(std::string_view name) const;
   std::set<std::string> used_layers() const;
+  // Others that need layers: asked each time.
+  void on_used_layers(std::function<std::set<std::string>()> also) {
+    also_used_layers_ = std::move(also);
+  }
   // A cell that is no sandbox and not an orphan either, until released.
   void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }
   void release_cell(const std::string& id) { adopted_cells_.erase(id); }
@@ -91,6 +95,10 @@ class Sandboxes {
   Task<PauseAnswer> pause(std::string team_id, std::string id, PauseMemory memory);
   // Also brings a failed one back, from its disk. Many callers at once get one resume.
   Task<ResumeAnswer> resume(std::string team_id, std::string id);
+  // The disk as it is now becomes the node's snapshot. Answers the row it had then. A running
+  // sandbox stands still meanwhile.
+  Task<Sandbox> snapshot_disk(std::string team_id, std::string id, std::string snapshot_id);
+  Task<Sandbox> restore_disk(std::string team_id, std::string id, DiskMoment moment, bool force);
   Task<Sandbox> update(std::string team_id, std::string id, SandboxUpdate change);
   // Starts ttl and hard_ttl again; the ttl with another length, when one is given.
   Task<Sandbox> refresh(std::string team_id, std::string id, std::int64_t ttl_seconds);
@@ -124,7 +132,9 @@ class Sandboxes {
   Task<ClaimAnswer> claim_now(ClaimRequest request);
   Result<std::vector<EntryPointer>> make_entries(const ClaimRequest& request, ClaimAnswer& answer);
   Result<EntryPointer> make_entry(const ClaimRequest& request);
-  Task<> start_cell(EntryPointer entry, Result<>& outcome);
+  Result<store::Limits> claim_limits(const ClaimRequest& request,
+                                     const std::string& template_name) const;
+  Task<> start_cell(EntryPointer entry, std::string from_snapshot, Result<>& outcome);
   Task<> record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
                       ClaimAnswer& answer);
   Task<> undo_claim(std::vector<EntryPointer> entries, std::string key);
@@ -150,6 +160,8 @@ class Sandboxes {
 
   Task<PauseAnswer> pause_now(std::string team_id, std::string id, PauseMemory memory);
   Task<> pause_held(EntryPointer entry, PauseMemory memory);
+  Task<Sandbox> restore_disk_now(std::string team_id, std::string id, DiskMoment moment,
+                                 bool force);
   Task<> take_back_pause(EntryPointer entry, Error error);
   Task<> end_cell(EntryPointer entry);
   static PauseMemory kept_memory(const Entry& entry);
@@ -180,6 +192,7 @@ class Sandboxes {
   Templates templates_;
   std::set<std::string> adopted_cells_;
   std::function<void(const node::Event&)> template_event_;
+  std::function<std::set<std::string>()> also_used_layers_;
   bool ready_ = false;
   bool sampling_ = false;  // the node keeps an account of disks: asking costs little
   Event node_ready_;       // set while ready_

@@ -139,7 +139,7 @@ Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
     co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
                    "not_ready");
   }
-  if (templates_.absent(request.template_name)) {
+  if (!request.origin && templates_.absent(request.template_name)) {
     CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.build_builtin(request.template_name)));
   }
   while (!request.name.empty() && names_.contains({request.team_id, request.name})) {
@@ -179,16 +179,33 @@ Task<Sandboxes::EntryPointer> Sandboxes::find_named(std::string team_id, std::st
   co_return EntryPointer{};
 }
 
-Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
-  TRY(auto source, templates_.find_ready(request.template_name));
+Result<store::Limits> Sandboxes::claim_limits(const ClaimRequest& request,
+                                              const std::string& template_name) const {
   ResourceRequest resources = request.resources;
-  const ResourceRequest& usual = templates_.defaults(source.name).resources;
+  const ResourceRequest& usual = templates_.defaults(template_name).resources;
   for (auto member : {&ResourceRequest::memory, &ResourceRequest::cpu, &ResourceRequest::disk}) {
     if (!(resources.*member)) {
       resources.*member = usual.*member;
     }
   }
-  TRY(const auto limits, decide_limits(options_.resources, resources));
+  TRY(store::Limits limits, decide_limits(options_.resources, resources));
+  if (request.origin) {
+    const store::Limits& before = request.origin->limits;
+    limits.memory_bytes = request.resources.memory ? limits.memory_bytes : before.memory_bytes;
+    limits.cpu_millis = request.resources.cpu ? limits.cpu_millis : before.cpu_millis;
+    limits.disk_bytes = request.resources.disk ? limits.disk_bytes : before.disk_bytes;
+  }
+  return limits;
+}
+
+Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
+  Template source{.name = request.template_name};
+  if (request.origin) {
+    source.layers = request.origin->layers;  // its template may have changed, or be gone
+  } else {
+    TRY(source, templates_.find_ready(request.template_name));
+  }
+  TRY(const auto limits, claim_limits(request, source.name));
   TRY_DO(validate_env(request.env, "config.env_vars"));
   TRY_DO(validate_labels(request.labels));
   const UnixMillis now = clock_.now();
@@ -218,6 +235,7 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.expires_at = deadline_after(now, row.ttl_seconds);
   row.hard_expires_at = deadline_after(now, row.hard_ttl_seconds);
   row.labels = request.labels;
+  row.parent_id = request.origin ? request.origin->parent_id : "";
   row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
   return entry;
 }
@@ -257,7 +275,9 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   Scope starting{co_await current_context()};
   for (std::size_t i = 0; i < entries.size(); ++i) {
     holds.emplace_back(entries[i]);
-    starting.spawn("start", start_cell(entries[i], outcomes[i]));
+    starting.spawn(
+        "start",
+        start_cell(entries[i], request.origin ? request.origin->snapshot_id : "", outcomes[i]));
   }
   (void)co_await starting.join();
   std::vector<EntryPointer> made;
@@ -280,11 +300,12 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   co_return std::move(answer);
 }
 
-Task<> Sandboxes::start_cell(EntryPointer entry, Result<>& outcome) {
+Task<> Sandboxes::start_cell(EntryPointer entry, std::string from_snapshot, Result<>& outcome) {
   node::CreateRequest request{.id = entry->row.id,
                               .hostname = entry->row.id,
                               .layers = entry->row.layers,
-                              .limits = node_limits(entry->row.limits)};
+                              .limits = node_limits(entry->row.limits),
+                              .from_snapshot = std::move(from_snapshot)};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (cell) {
     entry->guest_socket = cell->guest_socket;

@@ -26,7 +26,7 @@ std::size_t Sandboxes::count_of_template(std::string_view name) const {
 }
 
 std::set<std::string> Sandboxes::used_layers() const {
-  std::set<std::string> layers;
+  std::set<std::string> layers = also_used_layers_ ? also_used_layers_() : std::set<std::string>{};
   for (const auto& [id, entry] : entries_) {
     layers.insert(entry->row.layers.begin(), entry->row.layers.end());
   }

@@ -45,6 +45,13 @@ class FaultyStore final : public store::Store {
                             const std::optional<store::ClaimKey>& key) override {
     return judge([&] { return inner_.insert_sandboxes(sandboxes, key); });
   }
+  Result<> insert_snapshot(const store::Snapshot& snapshot) override {
+    return judge([&] { return inner_.insert_snapshot(snapshot); });
+  }
+  Result<> remove_snapshot(const std::string& id) override {
+    return judge([&] { return inner_.remove_snapshot(id); });
+  }
+  Result<std::vector<store::Snapshot>> list_snapshots() override { return inner_.list_snapshots(); }
   Result<std::optional<store::ClaimKey>> find_claim_key(const std::string& team_id,
                                                         const std::string& key,
                                                         UnixMillis now) override {

@@ -43,7 +43,8 @@ using StringMap = std::map<std::string, std::string, std::less<>>;
 struct Sandbox {
   std::string id;
   std::string team_id = kDefaultTeam;
-  std::string name;  // empty: none; else no other sandbox of the team has it
+  std::string parent_id;  // the sandbox whose disk it began with; empty: a template's
+  std::string name;       // empty: none; else no other sandbox of the team has it
   std::string template_name;
   std::vector<std::string> layers;  // of the template when it was claimed, topmost first
   SandboxStatus status = SandboxStatus::kStarting;
@@ -131,6 +132,22 @@ struct ApiKey {
   bool operator==(const ApiKey&) const = default;
 };
 
+// A disk as it was at one moment, and what a sandbox needs to go on from there.
+struct Snapshot {
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  std::string sandbox_id;  // whose it was; that one may be gone
+  std::string name;
+  std::string description;
+  std::string template_name;
+  std::vector<std::string> layers;  // topmost first
+  StringMap env;
+  Limits limits;
+  UnixMillis created_at = 0;
+  std::optional<UnixMillis> expires_at;
+  bool operator==(const Snapshot&) const = default;
+};
+
 enum class TemplateState : std::uint8_t { kCreating, kReady, kFailed };
 std::string_view template_state_name(TemplateState state);  // "ready"
 std::optional<TemplateState> parse_template_state(std::string_view name);
@@ -191,6 +208,11 @@ class Store {
                                   const Event& event) = 0;
   virtual Result<Sandbox> find_sandbox(const std::string& id) = 0;
   virtual Result<std::vector<Sandbox>> list_sandboxes() = 0;
+
+  // Durable. kAlreadyExists when the id is taken.
+  virtual Result<> insert_snapshot(const Snapshot& snapshot) = 0;
+  virtual Result<> remove_snapshot(const std::string& id) = 0;  // idempotent, durable
+  virtual Result<std::vector<Snapshot>> list_snapshots() = 0;
 
   // Events after `after`, oldest first, at most min(limit, kMaxOutboxPage).
   virtual Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) = 0;

@@ -44,6 +44,7 @@ Result<Sandbox> read_sandbox(Statement& row) {
   sandbox.updated_at = row.integer();
   sandbox.name = row.text();
   sandbox.idle_ttl_seconds = row.integer();
+  sandbox.parent_id = row.text();
   return sandbox;
 }
 
@@ -55,16 +56,21 @@ Result<> insert_row(Database& database, const Sandbox& sandbox) {
       database.prepare("INSERT INTO sandboxes (id, team_id, template, layers, status, generation,"
                        " env, memory_bytes, cpu_millis, process_count, disk_bytes, auto_resume,"
                        " ttl_seconds, hard_ttl_seconds, expires_at, hard_expires_at, labels,"
-                       " failure, claimed_at, created_at, updated_at, name, idle_ttl_seconds)"
+                       " failure, claimed_at, created_at, updated_at, name, idle_ttl_seconds,"
+                       " parent_id)"
                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-                       " nullif(?, ''), ?)"));
+                       " nullif(?, ''), ?, ?)"));
   row->bind(sandbox.id).bind(sandbox.team_id).bind(sandbox.template_name).bind(layers);
   row->bind(status_name(sandbox.status)).bind(sandbox.generation).bind(env);
   bind_limits(*row, sandbox.limits);
   row->bind(std::int64_t{sandbox.auto_resume}).bind(sandbox.ttl_seconds);
   row->bind(sandbox.hard_ttl_seconds).bind(sandbox.expires_at).bind(sandbox.hard_expires_at);
   row->bind(labels).bind(sandbox.failure).bind(sandbox.claimed_at).bind(sandbox.created_at);
-  return row->bind(sandbox.updated_at).bind(sandbox.name).bind(sandbox.idle_ttl_seconds).run();
+  return row->bind(sandbox.updated_at)
+      .bind(sandbox.name)
+      .bind(sandbox.idle_ttl_seconds)
+      .bind(sandbox.parent_id)
+      .run();
 }
 
 Result<> configure_row(Database& database, const Sandbox& sandbox, const Expected& expected) {

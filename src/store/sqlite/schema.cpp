@@ -58,7 +58,19 @@ CREATE TABLE claim_keys (
 CREATE INDEX claim_keys_by_age ON claim_keys (created_at);
 )";
 
-constexpr std::array<const char*, 3> kMigrations{kFirst, kSecond, kThird};
+// Moments to go back to.
+constexpr const char* kFourth = R"(
+ALTER TABLE sandboxes ADD COLUMN parent_id TEXT NOT NULL DEFAULT '';
+CREATE TABLE snapshots (
+  id TEXT PRIMARY KEY, team_id TEXT NOT NULL REFERENCES teams(id), sandbox_id TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, template TEXT NOT NULL, layers TEXT NOT NULL,
+  env TEXT NOT NULL, memory_bytes INTEGER NOT NULL, cpu_millis INTEGER NOT NULL,
+  process_count INTEGER NOT NULL, disk_bytes INTEGER NOT NULL, created_at INTEGER NOT NULL,
+  expires_at INTEGER
+) STRICT, WITHOUT ROWID;
+)";
+
+constexpr std::array<const char*, 4> kMigrations{kFirst, kSecond, kThird, kFourth};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

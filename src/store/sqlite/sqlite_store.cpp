@@ -11,6 +11,7 @@
 #include "store/sqlite/database.h"
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
+#include "store/sqlite/snapshot_rows.h"
 
 namespace atl::store {
 namespace {
@@ -41,6 +42,9 @@ class SqliteStore final : public Store {
                           const Event& event) override;
   Result<Sandbox> find_sandbox(const std::string& id) override;
   Result<std::vector<Sandbox>> list_sandboxes() override;
+  Result<> insert_snapshot(const Snapshot& snapshot) override;
+  Result<> remove_snapshot(const std::string& id) override;
+  Result<std::vector<Snapshot>> list_snapshots() override;
   Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) override;
 
  private:
@@ -304,6 +308,25 @@ Result<std::vector<Sandbox>> SqliteStore::list_sandboxes() {
     TRY(auto sandbox, read_sandbox(*statement));
     sandboxes.push_back(std::move(sandbox));
   }
+}
+
+Result<> SqliteStore::insert_snapshot(const Snapshot& snapshot) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  TRY_DO(snapshot_rows::insert(*database_, snapshot));
+  return transaction->commit();
+}
+
+Result<> SqliteStore::remove_snapshot(const std::string& id) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  TRY_DO(snapshot_rows::remove(*database_, id));
+  return transaction->commit();
+}
+
+Result<std::vector<Snapshot>> SqliteStore::list_snapshots() {
+  const std::lock_guard lock{mutex_};
+  return snapshot_rows::list(*database_);
 }
 
 Result<std::vector<OutboxEvent>> SqliteStore::read_outbox(std::int64_t after, std::size_t limit) {

@@ -1,0 +1,66 @@
+// What Snapshots does to the disk of one sandbox, under that sandbox's lock.
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/entry.h"
+#include "control/limits.h"
+
+namespace atl::control {
+
+Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id,
+                                       std::string snapshot_id) {
+  CO_TRY(const auto entry, find(team_id, id));
+  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY_DO(refuse_unchangeable(*entry));
+  const Flag pausing{entry->pausing};
+  auto taken = co_await with_deadline(
+      kPauseTimeout, node_.snapshot({.id = entry->row.id, .snapshot = std::move(snapshot_id)}));
+  if (!taken) {
+    co_return fail(std::move(taken).error().note(concat("taking a snapshot of ", id)));
+  }
+  LOG_INFO("disk snapshotted", {"sandbox", id}, {"stopped_us", taken->stopped_nanoseconds / 1000});
+  co_return view(*entry);
+}
+
+Task<Sandbox> Sandboxes::restore_disk(std::string team_id, std::string id, DiskMoment moment,
+                                      bool force) {
+  return shielded(restore_disk_now(std::move(team_id), std::move(id), std::move(moment), force));
+}
+
+Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, DiskMoment moment,
+                                          bool force) {
+  CO_TRY(const auto entry, find(team_id, id));
+  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY_DO(refuse_unchangeable(*entry));
+  if (moment.layers != entry->row.layers) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("the snapshot stands on another template than sandbox ", id,
+                          "; claim a new sandbox from it instead"),
+                   "other_template");
+  }
+  const bool running = entry->row.status == SandboxStatus::kRunning;
+  if (running && !force) {
+    co_return fail(Code::kFailedPrecondition,
+                   concat("sandbox ", id, " is running; pause it first, or restore with force"),
+                   "sandbox_running");
+  }
+  // Processes of another moment have no business on this disk.
+  CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
+  node::SnapshotRequest request{.id = id,
+                                .snapshot = std::move(moment.snapshot_id),
+                                .disk_bytes = entry->row.limits.disk_bytes};
+  auto restored = co_await with_deadline(kPauseTimeout, node_.restore(std::move(request)));
+  if (restored) {
+    LOG_INFO("disk restored", {"sandbox", id});
+  }
+  if (running) {
+    ResumeAnswer answer;
+    CO_TRY_DO(co_await resume_held(entry, answer));
+  }
+  if (!restored) {
+    co_return fail(std::move(restored).error().note(concat("restoring ", id)));
+  }
+  co_return view(*entry);
+}
+
+}  // namespace atl::control

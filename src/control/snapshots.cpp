@@ -1,0 +1,259 @@
+#include "control/snapshots.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/limits.h"
+
+namespace atl::control {
+namespace {
+
+// Those of forks have no row; start() knows them by their name too.
+constexpr std::string_view kSnapshotPrefix = "snap-";
+constexpr std::string_view kForkPrefix = "fork-";
+
+Task<> wait_for(Event& event) {
+  co_return co_await event.wait();
+}
+
+std::unexpected<Error> no_such_snapshot(std::string_view id) {
+  return fail(Code::kNotFound, concat("there is no snapshot \"", to_valid_utf8(id), "\""),
+              "snapshot_not_found");
+}
+
+Result<> validate(const SnapshotRequest& request, UnixMillis now) {
+  if (request.name.size() > kMaxSnapshotNameBytes ||
+      request.description.size() > kMaxSnapshotDescriptionBytes) {
+    return fail(Code::kInvalidArgument,
+                concat("name has at most ", kMaxSnapshotNameBytes, " bytes, description at most ",
+                       kMaxSnapshotDescriptionBytes));
+  }
+  if (request.expires_at && *request.expires_at <= now) {
+    return fail(Code::kInvalidArgument, "expires_at must be in the future");
+  }
+  return {};
+}
+
+}  // namespace
+
+Task<> Snapshots::start() {
+  CO_TRY(auto rows,
+         co_await store_.run([](store::Store& store) { return store.list_snapshots(); }));
+  for (auto& row : rows) {
+    std::string id = row.id;
+    snapshots_.emplace(std::move(id), std::move(row));
+  }
+  sandboxes_.on_used_layers([this] { return used_layers(); });
+  auto disks = co_await with_deadline(kNodeTimeout, node_.list_snapshots());
+  if (!disks) {
+    if (disks.error().code == Code::kUnimplemented) {
+      co_return ok();  // this node makes none
+    }
+    co_return fail(std::move(disks).error().note("listing the node's snapshots"));
+  }
+  for (const std::string& id : *disks) {
+    if (!snapshots_.contains(id) &&
+        (id.starts_with(kSnapshotPrefix) || id.starts_with(kForkPrefix))) {
+      LOG_INFO("removing a snapshot that was never finished", {"snapshot", id});
+      CO_TRY_DO(co_await remove_from_node(id));
+    }
+  }
+  co_return ok();
+}
+
+std::set<std::string> Snapshots::used_layers() const {
+  std::set<std::string> layers;
+  for (const auto& [id, snapshot] : snapshots_) {
+    layers.insert(snapshot.layers.begin(), snapshot.layers.end());
+  }
+  return layers;
+}
+
+Result<Snapshot> Snapshots::get(std::string_view team_id, std::string_view id) const {
+  const auto found = snapshots_.find(id);
+  if (found == snapshots_.end() || found->second.team_id != team_id) {
+    return no_such_snapshot(id);
+  }
+  return found->second;
+}
+
+Result<std::vector<Snapshot>> Snapshots::list(std::string_view team_id,
+                                              std::string_view sandbox_id) const {
+  TRY_DO(sandboxes_.get(team_id, sandbox_id));
+  std::vector<Snapshot> found;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.team_id == team_id && snapshot.sandbox_id == sandbox_id) {
+      found.push_back(snapshot);
+    }
+  }
+  std::ranges::sort(found, {}, [](const Snapshot& snapshot) {
+    return std::pair{snapshot.created_at, snapshot.id};
+  });
+  return found;
+}
+
+Task<Snapshot> Snapshots::create(std::string team_id, std::string sandbox_id,
+                                 SnapshotRequest request) {
+  return shielded(create_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
+}
+
+Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
+                                     SnapshotRequest request) {
+  CO_TRY_DO(validate(request, clock_.now()));
+  if (snapshots_.size() >= kMaxSnapshots) {
+    co_return fail(Code::kResourceExhausted,
+                   concat("there are already ", snapshots_.size(), " snapshots; delete some first"),
+                   "quota_exceeded");
+  }
+  const std::string id = concat(kSnapshotPrefix, random_label(16));
+  CO_TRY(const Sandbox row, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id));
+  Snapshot snapshot{.id = id,
+                    .team_id = row.team_id,
+                    .sandbox_id = row.id,
+                    .name = std::move(request.name),
+                    .description = std::move(request.description),
+                    .template_name = row.template_name,
+                    .layers = row.layers,
+                    .env = row.env,
+                    .limits = row.limits,
+                    .created_at = clock_.now(),
+                    .expires_at = request.expires_at};
+  auto stored = co_await store_.run(
+      [&snapshot](store::Store& store) { return store.insert_snapshot(snapshot); });
+  if (!stored) {
+    // A row that was written after all is found at the next start, with or without its disk.
+    (void)co_await remove_from_node(id);
+    (void)co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); });
+    co_return fail(std::move(stored).error().note("recording the snapshot"));
+  }
+  snapshots_.emplace(id, snapshot);
+  deadlines_changed_.set();
+  LOG_INFO("snapshot taken", {"snapshot", id}, {"sandbox", row.id});
+  co_return std::move(snapshot);
+}
+
+Task<> Snapshots::remove(std::string team_id, std::string id) {
+  return shielded(remove_now(std::move(team_id), std::move(id)));
+}
+
+Task<> Snapshots::remove_now(std::string team_id, std::string id) {
+  CO_TRY_DO(get(team_id, id));
+  CO_TRY_DO(co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); }));
+  snapshots_.erase(id);
+  // Nobody can name it any more; a disk that stays is removed at the next start.
+  if (auto removed = co_await remove_from_node(id); !removed) {
+    LOG_WARN("the disk of a deleted snapshot stays for now", {"snapshot", id},
+             {"error", removed.error()});
+  }
+  LOG_INFO("snapshot removed", {"snapshot", id});
+  co_return ok();
+}
+
+Task<> Snapshots::remove_from_node(std::string id) {
+  co_return co_await with_deadline(kNodeTimeout, node_.remove_snapshot(std::move(id)));
+}
+
+Task<Sandbox> Snapshots::restore(std::string team_id, std::string sandbox_id,
+                                 std::string snapshot_id, bool force) {
+  CO_TRY(const Snapshot snapshot, get(team_id, snapshot_id));
+  co_return co_await sandboxes_.restore_disk(
+      std::move(team_id), std::move(sandbox_id),
+      {.snapshot_id = snapshot.id, .layers = snapshot.layers}, force);
+}
+
+Task<ClaimAnswer> Snapshots::claim(std::string snapshot_id, ClaimRequest request) {
+  CO_TRY(const Snapshot snapshot, get(request.team_id, snapshot_id));
+  request.template_name = snapshot.template_name;
+  request.origin = Origin{.snapshot_id = snapshot.id,
+                          .layers = snapshot.layers,
+                          .limits = snapshot.limits,
+                          .parent_id = snapshot.sandbox_id};
+  request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
+  co_return co_await sandboxes_.claim_all(std::move(request));
+}
+
+Task<std::vector<Sandbox>> Snapshots::fork(std::string team_id, std::string sandbox_id,
+                                           ForkRequest request) {
+  return shielded(fork_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
+}
+
+Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string sandbox_id,
+                                               ForkRequest request) {
+  const std::string moment = concat(kForkPrefix, random_label(16));
+  CO_TRY(const Sandbox parent, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, moment));
+  ClaimRequest claim{.team_id = parent.team_id,
+                     .template_name = parent.template_name,
+                     .count = request.count,
+                     .env = parent.env,
+                     .ttl_seconds = request.ttl_seconds,
+                     .hard_ttl_seconds = request.hard_ttl_seconds,
+                     .auto_resume = parent.auto_resume,
+                     .labels = parent.labels};
+  claim.origin = Origin{.snapshot_id = moment,
+                        .layers = parent.layers,
+                        .limits = parent.limits,
+                        .parent_id = parent.id};
+  auto claimed = co_await sandboxes_.claim_all(std::move(claim));
+  if (auto removed = co_await remove_from_node(moment); !removed) {
+    LOG_WARN("the moment of a fork stays until the next start", {"snapshot", moment},
+             {"error", removed.error()});
+  }
+  if (!claimed) {
+    co_return fail(std::move(claimed).error().note(concat("forking ", sandbox_id)));
+  }
+  std::vector<Sandbox> children = std::move(claimed->sandboxes);
+  for (Sandbox& child : children) {
+    if (!request.start) {
+      CO_TRY(auto paused, co_await sandboxes_.pause(child.team_id, child.id, PauseMemory::kKeep));
+      child = std::move(paused.sandbox);
+    }
+  }
+  co_return std::move(children);
+}
+
+Task<> Snapshots::run() {
+  for (;;) {
+    CO_TRY_DO(co_await expire_due());
+    std::optional<UnixMillis> next;
+    for (const auto& [id, snapshot] : snapshots_) {
+      if (snapshot.expires_at && (!next || *snapshot.expires_at < *next)) {
+        next = snapshot.expires_at;
+      }
+    }
+    deadlines_changed_.clear();
+    const auto wait_ms =
+        next ? std::clamp<UnixMillis>(*next - clock_.now(), 1, kMaxExpiryWaitMs) : kMaxExpiryWaitMs;
+    auto waited =
+        co_await with_deadline(std::chrono::milliseconds{wait_ms}, wait_for(deadlines_changed_));
+    if (!waited && waited.error().code == Code::kCancelled) {
+      co_return ok();
+    }
+  }
+}
+
+Task<> Snapshots::expire_due() {
+  const UnixMillis now = clock_.now();
+  std::vector<std::pair<std::string, std::string>> over;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.expires_at && *snapshot.expires_at <= now) {
+      over.emplace_back(snapshot.team_id, id);
+    }
+  }
+  for (const auto& [team_id, id] : over) {
+    auto removed = co_await remove(team_id, id);
+    if (!removed && removed.error().code == Code::kCancelled) {
+      co_return fail(std::move(removed).error());
+    }
+    if (!removed) {
+      LOG_WARN("could not remove an expired snapshot yet", {"snapshot", id},
+               {"error", removed.error()});
+      CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{kExpiryRetryMs}));
+    }
+  }
+  co_return ok();
+}
+
+}  // namespace atl::control

@@ -1,0 +1,76 @@
+// Moments of a sandbox that can be gone back to, and new sandboxes that begin there.
+//
+// The disk is snapshotted by the node, then the row is written; both are durable before anybody is
+// told. Killed in between, start() finds a snapshot without a row, which nobody was promised, and
+// removes it. A deletion goes the other way: first the row, then the disk. Whatever is made from a
+// snapshot is a copy of its own, so deleting one never hurts a sandbox. A fork is a snapshot that
+// lives as long as its children take to be made. Loop thread only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/sandboxes.h"
+
+namespace atl::control {
+
+using Snapshot = store::Snapshot;
+
+struct SnapshotRequest {
+  std::string name;
+  std::string description;
+  std::optional<UnixMillis> expires_at;
+};
+
+struct ForkRequest {
+  std::size_t count = 1;
+  bool start = false;  // false: the children are paused
+  std::int64_t ttl_seconds = 0;
+  std::int64_t hard_ttl_seconds = 0;
+};
+
+class Snapshots {
+ public:
+  Snapshots(StoreAccess store, node::Node& node, Sandboxes& sandboxes, const WallClock& clock)
+      : store_(store), node_(node), sandboxes_(sandboxes), clock_(clock) {}
+
+  // Reads the rows and removes what an earlier process left half done. REQUIRES: before anything
+  // else, after the sandboxes have started.
+  Task<> start();
+  // Removes those whose time is over, until cancelled.
+  Task<> run();
+
+  Task<Snapshot> create(std::string team_id, std::string sandbox_id, SnapshotRequest request);
+  // Oldest first. kNotFound when there is no such sandbox; its snapshots outlive it.
+  Result<std::vector<Snapshot>> list(std::string_view team_id, std::string_view sandbox_id) const;
+  Result<Snapshot> get(std::string_view team_id, std::string_view id) const;
+  Task<> remove(std::string team_id, std::string id);
+  // The disk of the sandbox becomes what the snapshot is. A running one is stopped for it when
+  // `force` says so, and started again.
+  Task<Sandbox> restore(std::string team_id, std::string sandbox_id, std::string snapshot_id,
+                        bool force);
+  Task<std::vector<Sandbox>> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
+  // A claim that begins as the snapshot.
+  Task<ClaimAnswer> claim(std::string snapshot_id, ClaimRequest request);
+  std::set<std::string> used_layers() const;
+
+ private:
+  Task<Snapshot> create_now(std::string team_id, std::string sandbox_id, SnapshotRequest request);
+  Task<std::vector<Sandbox>> fork_now(std::string team_id, std::string sandbox_id,
+                                      ForkRequest request);
+  Task<> remove_now(std::string team_id, std::string id);
+  Task<> remove_from_node(std::string id);
+  Task<> expire_due();
+
+  StoreAccess store_;
+  node::Node& node_;
+  Sandboxes& sandboxes_;
+  const WallClock& clock_;
+  std::map<std::string, Snapshot, std::less<>> snapshots_;
+  Event deadlines_changed_;
+};
+
+}  // namespace atl::control
