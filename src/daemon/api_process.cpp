@@ -17,6 +17,7 @@
 #include "control/identity.h"
 #include "control/resources.h"
 #include "control/sandboxes.h"
+#include "control/snapshots.h"
 #include "control/template_jobs.h"
 #include "control/tree_archives.h"
 #include "daemon/child.h"
@@ -149,6 +150,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Sandboxes sandboxes{
       access, *node, clock, metrics, {.resources = control::host_resource_policy()}};
   CO_TRY_DO(co_await sandboxes.start());
+  control::Snapshots snapshots{access, *node, sandboxes, clock};
+  CO_TRY_DO(co_await snapshots.start());
   control::Contexts contexts{reactor, sandboxes, clock};
   io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
   CO_TRY(const store::Limits build_limits,
@@ -164,8 +167,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY_DO(co_await templates.start());
   io::OffloadPool file_threads{"files", kFileThreads, kMaxFileQueue};
   control::TreeArchives archives{file_threads};
-  service::native::NativeApi native{sandboxes, contexts,   identity, clock,
-                                    metrics,   &templates, &archives};
+  service::native::NativeApi native{sandboxes, snapshots, contexts,   identity,
+                                    clock,     metrics,   &templates, &archives};
 
   CO_TRY(Fd port, open_port(options));
   CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));
@@ -180,6 +183,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   Serving serving{co_await current_context(), server};
   serving.add("identity", identity.run());
   serving.add("sandboxes", sandboxes.run());
+  serving.add("snapshots", snapshots.run());
   serving.add("contexts", contexts.run());
   serving.add("templates", templates.run());
   co_return co_await serving.run(reactor);

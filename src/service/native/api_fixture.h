@@ -106,7 +106,9 @@ class NativeApiTest : public testing::Test {
   control::Sandboxes sandboxes_{access_, node_, clock_, metrics_, {.max_sandboxes = 3}};
   control::Contexts contexts_{reactor_, sandboxes_, clock_};
   control::TreeArchives tree_archives_{pool_};
-  NativeApi api_{sandboxes_, contexts_, identity_, clock_, metrics_, nullptr, &tree_archives_};
+  control::Snapshots snapshots_{access_, node_, sandboxes_, clock_};
+  NativeApi api_{sandboxes_, snapshots_, contexts_, identity_,
+                 clock_,     metrics_,   nullptr,   &tree_archives_};
   http::Server server_{reactor_,
                        *io::Listener::bind_tcp("127.0.0.1", 0),
                        [this](http::Exchange& exchange) { return api_.handle(exchange); },

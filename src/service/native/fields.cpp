@@ -110,6 +110,14 @@ Task<Json> read_json(http::Body& body) {
   co_return *std::move(value);
 }
 
+Task<Json> read_optional_json(http::Body& body) {
+  CO_TRY(const std::string text, co_await http::read_all(body, kMaxJsonBodyBytes));
+  if (trim(text).empty()) {
+    co_return Json::object();
+  }
+  co_return Json::parse(text);
+}
+
 Result<Fields> Fields::of(const Json& value, std::string where,
                           std::initializer_list<std::string_view> allowed) {
   TRY_DO(require_object(value, where.empty() ? "the body" : where));
@@ -236,6 +244,18 @@ Result<std::vector<Fields>> Fields::objects(std::string_view name,
     values.push_back(std::move(fields));
   }
   return values;
+}
+
+Result<std::optional<UnixMillis>> Fields::time(std::string_view name) const {
+  TRY(const auto text, string(name));
+  if (!text) {
+    return std::nullopt;
+  }
+  const auto moment = parse_rfc3339(*text);
+  if (!moment) {
+    return wrong(name, "a time such as 2026-01-31T12:00:00Z");
+  }
+  return moment;
 }
 
 Result<control::StringMap> Fields::string_map(std::string_view name) const {

@@ -21,6 +21,8 @@ inline constexpr std::size_t kMaxJsonBodyBytes = 1U << 20;
 
 // The body as a JSON object; kInvalidArgument when it is none.
 Task<Json> read_json(http::Body& body);
+// The same for a body that may be left out: an empty object.
+Task<Json> read_optional_json(http::Body& body);
 
 class Fields {
  public:
@@ -38,6 +40,7 @@ class Fields {
   Result<std::optional<bool>> boolean(std::string_view name) const;
   Result<std::optional<std::int64_t>> integer(std::string_view name, std::int64_t least,
                                               std::int64_t most) const;
+  Result<std::optional<UnixMillis>> time(std::string_view name) const;  // RFC 3339
   Result<std::vector<std::string>> strings(std::string_view name) const;
   // The objects of an array; empty when it is absent.
   Result<std::vector<Fields>> objects(std::string_view name,

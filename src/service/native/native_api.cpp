@@ -41,20 +41,23 @@ Result<std::string_view> key_of(const http::Headers& headers) {
 
 }  // namespace
 
-NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts,
-                     control::Identity& identity, const WallClock& clock, Metrics& metrics,
-                     control::TemplateJobs* templates, control::TreeArchives* archives)
+NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
+                     control::Contexts& contexts, control::Identity& identity,
+                     const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates,
+                     control::TreeArchives* archives)
     : identity_(identity),
       metrics_(metrics),
       idempotency_(clock),
       meta_(sandboxes, clock, metrics),
-      sandboxes_(sandboxes, clock),
+      sandboxes_(sandboxes, snapshots, clock),
+      state_(sandboxes, snapshots),
       contexts_(contexts, idempotency_),
       files_(contexts, sandboxes, archives),
       templates_(sandboxes, templates) {
   RouteTable table{router_, sandboxes};
   meta_.add_to(table);
   sandboxes_.add_to(table);
+  state_.add_to(table);
   contexts_.add_to(table);
   files_.add_to(table);
   templates_.add_to(table);

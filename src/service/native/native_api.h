@@ -17,8 +17,9 @@ namespace atl::service::native {
 
 class NativeApi {
  public:
-  NativeApi(control::Sandboxes& sandboxes, control::Contexts& contexts, control::Identity& identity,
-            const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates = nullptr,
+  NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
+            control::Contexts& contexts, control::Identity& identity, const WallClock& clock,
+            Metrics& metrics, control::TemplateJobs* templates = nullptr,
             control::TreeArchives* archives = nullptr);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
@@ -40,6 +41,7 @@ class NativeApi {
   Idempotency idempotency_;
   MetaRoutes meta_;
   SandboxRoutes sandboxes_;
+  StateRoutes state_;
   ContextRoutes contexts_;
   FileRoutes files_;
   TemplateRoutes templates_;

@@ -8,6 +8,7 @@
 #include "control/identity.h"
 #include "control/interpreter.h"
 #include "control/sandboxes.h"
+#include "control/snapshots.h"
 #include "http/router.h"
 #include "service/native/idempotency.h"
 #include "service/native/native_exchange.h"
@@ -57,8 +58,9 @@ class MetaRoutes {
 
 class SandboxRoutes {
  public:
-  SandboxRoutes(control::Sandboxes& sandboxes, const WallClock& clock)
-      : sandboxes_(sandboxes), clock_(clock) {}
+  SandboxRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
+                const WallClock& clock)
+      : sandboxes_(sandboxes), snapshots_(snapshots), clock_(clock) {}
   void add_to(RouteTable& table);
 
  private:
@@ -72,7 +74,29 @@ class SandboxRoutes {
   Task<> remove(NativeExchange& exchange, std::string id);
 
   control::Sandboxes& sandboxes_;
+  control::Snapshots& snapshots_;
   const WallClock& clock_;
+};
+
+// Pausing, snapshots, restoring, forks.
+class StateRoutes {
+ public:
+  StateRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots)
+      : sandboxes_(sandboxes), snapshots_(snapshots) {}
+  void add_to(RouteTable& table);
+
+ private:
+  Task<> pause(NativeExchange& exchange, std::string id);
+  Task<> resume(NativeExchange& exchange, std::string id);
+  Task<> take(NativeExchange& exchange, std::string id);
+  Task<> list(NativeExchange& exchange, std::string id);
+  Task<> get(NativeExchange& exchange, std::string id);
+  Task<> remove(NativeExchange& exchange, std::string id);
+  Task<> restore(NativeExchange& exchange, std::string id);
+  Task<> fork(NativeExchange& exchange, std::string id);
+
+  control::Sandboxes& sandboxes_;
+  control::Snapshots& snapshots_;
 };
 
 class ContextRoutes {

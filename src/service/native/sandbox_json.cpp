@@ -136,6 +136,7 @@ Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires
                             {"ttl", sandbox.ttl_seconds},
                             {"hard_ttl", sandbox.hard_ttl_seconds},
                             {"idle_ttl", sandbox.idle_ttl_seconds},
+                            {"parent_id", sandbox.parent_id},
                             {"expires_at", rfc3339_or_null(sandbox.expires_at)},
                             {"hard_expires_at", rfc3339_or_null(sandbox.hard_expires_at)},
                             {"idle_expires_at", rfc3339_or_null(idle_expires_at)},
@@ -168,8 +169,12 @@ Result<ParsedClaim> parse_claim(const Json& body) {
   TRY(const auto fields, Fields::of(body, "",
                                     {"template", "name", "get_or_create", "count", "partial",
                                      "config", "snapshot_id", "mounts"}));
-  TRY_DO(fields.refuse_missing_features({"snapshot_id", "mounts"}));
-  TRY(request.template_name, fields.required_string("template"));
+  TRY_DO(fields.refuse_missing_features({"mounts"}));
+  TRY(const auto snapshot_id, fields.string("snapshot_id"));
+  claim.snapshot_id = snapshot_id.value_or("");
+  if (claim.snapshot_id.empty() || fields.has("template")) {
+    TRY(request.template_name, fields.required_string("template"));
+  }
   if (fields.has("name")) {
     TRY(request.name, fields.required_string("name"));
   }

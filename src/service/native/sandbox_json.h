@@ -12,6 +12,7 @@ Json sandbox_status_json(const control::Sandbox& sandbox);
 // A claim of `count` answers with a list, one without it with the sandbox itself.
 struct ParsedClaim {
   control::ClaimRequest request;
+  std::string snapshot_id;  // where it begins; empty: as its template does
   bool many = false;
 };
 Result<ParsedClaim> parse_claim(const Json& body);

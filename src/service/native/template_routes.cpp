@@ -95,14 +95,6 @@ Json spec_json(const Template& value) {
   return spec ? *std::move(spec) : Json::object();
 }
 
-Task<Json> read_optional_json(http::Body& body) {
-  CO_TRY(const std::string text, co_await http::read_all(body, kMaxJsonBodyBytes));
-  if (trim(text).empty()) {
-    co_return Json::object();
-  }
-  co_return Json::parse(text);
-}
-
 }  // namespace
 
 void TemplateRoutes::add_to(RouteTable& table) {

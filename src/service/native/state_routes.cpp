@@ -1,0 +1,173 @@
+// Pausing, snapshots and forks.
+#include "base/strings.h"
+#include "control/limits.h"
+#include "service/native/envelope.h"
+#include "service/native/fields.h"
+#include "service/native/routes.h"
+#include "service/native/sandbox_json.h"
+
+namespace atl::service::native {
+namespace {
+
+using control::PauseMemory;
+using control::Permission;
+using Restored = control::ResumeAnswer::Restored;
+
+std::string_view restored_name(Restored restored) {
+  switch (restored) {
+    case Restored::kMemory:
+      return "memory";
+    case Restored::kFilesystem:
+      return "filesystem";
+    case Restored::kNothing:
+      break;
+  }
+  return "nothing";
+}
+
+Json snapshot_json(const control::Snapshot& snapshot) {
+  Json json = Json::object({{"id", snapshot.id},
+                            {"sandbox_id", snapshot.sandbox_id},
+                            {"name", snapshot.name},
+                            {"description", snapshot.description},
+                            {"template_id", snapshot.template_name},
+                            {"created_at", rfc3339(snapshot.created_at)}});
+  if (snapshot.expires_at) {
+    json.set("expires_at", rfc3339(*snapshot.expires_at));
+  }
+  return json;
+}
+
+}  // namespace
+
+void StateRoutes::add_to(RouteTable& table) {
+  const auto id_of = [](const http::PathParameters& p) { return parameter(p, "id"); };
+  constexpr std::string_view kOne = "/api/v1/sandboxes/{id}";
+  constexpr std::string_view kSnapshot = "/api/v1/sandbox-rootfs-snapshots/{id}";
+  table.add("POST", concat(kOne, "/pause"), Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return pause(e, id_of(p)); });
+  table.add("POST", concat(kOne, "/resume"), Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return resume(e, id_of(p)); });
+  table.add("POST", concat(kOne, "/snapshots"), Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return take(e, id_of(p)); });
+  table.add("GET", concat(kOne, "/snapshots"), Permission::kSandboxRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return list(e, id_of(p)); });
+  table.add("POST", concat(kOne, "/rootfs/restore"), Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return restore(e, id_of(p)); });
+  table.add("POST", concat(kOne, "/fork"), Permission::kSandboxCreate,
+            [this, id_of](NativeExchange& e, const auto& p) { return fork(e, id_of(p)); });
+  table.add("GET", kSnapshot, Permission::kSandboxRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return get(e, id_of(p)); });
+  table.add("DELETE", kSnapshot, Permission::kSandboxWrite,
+            [this, id_of](NativeExchange& e, const auto& p) { return remove(e, id_of(p)); });
+}
+
+Task<> StateRoutes::pause(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"memory"}));
+  CO_TRY(const auto memory, fields.boolean("memory"));
+  CO_TRY(const auto answer, co_await sandboxes_.pause(
+                                exchange.principal().team_id, std::move(id),
+                                memory.value_or(true) ? PauseMemory::kKeep : PauseMemory::kDrop));
+  co_return co_await exchange.respond(data_response(
+      200, Json::object({{"sandbox_id", answer.sandbox.id},
+                         {"paused", true},
+                         {"status", control::status_name(answer.sandbox.status)},
+                         {"memory", answer.memory == PauseMemory::kKeep ? "frozen" : "none"}})));
+}
+
+Task<> StateRoutes::resume(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto answer,
+         co_await sandboxes_.resume(exchange.principal().team_id, std::move(id)));
+  Json json = Json::object({{"sandbox_id", answer.sandbox.id},
+                            {"resumed", true},
+                            {"status", control::status_name(answer.sandbox.status)},
+                            {"runtime_generation", answer.sandbox.generation},
+                            {"restored", restored_name(answer.restored)}});
+  if (!answer.reason.empty()) {
+    json.set("reason", answer.reason);
+  }
+  co_return co_await exchange.respond(data_response(200, std::move(json)));
+}
+
+Task<> StateRoutes::take(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"name", "description", "expires_at"}));
+  control::SnapshotRequest request;
+  CO_TRY(const auto name, fields.string("name"));
+  CO_TRY(const auto description, fields.string("description"));
+  CO_TRY(request.expires_at, fields.time("expires_at"));
+  request.name = name.value_or("");
+  request.description = description.value_or("");
+  CO_TRY(const auto snapshot, co_await snapshots_.create(exchange.principal().team_id,
+                                                         std::move(id), std::move(request)));
+  co_return co_await exchange.respond(data_response(201, snapshot_json(snapshot)));
+}
+
+Task<> StateRoutes::list(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto snapshots, snapshots_.list(exchange.principal().team_id, id));
+  Json list = Json::array();
+  for (const auto& snapshot : snapshots) {
+    list.push(snapshot_json(snapshot));
+  }
+  co_return co_await exchange.respond(data_response(
+      200, Json::object({{"snapshots", std::move(list)}, {"count", snapshots.size()}})));
+}
+
+Task<> StateRoutes::get(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto snapshot, snapshots_.get(exchange.principal().team_id, id));
+  co_return co_await exchange.respond(data_response(200, snapshot_json(snapshot)));
+}
+
+Task<> StateRoutes::remove(NativeExchange& exchange, std::string id) {
+  CO_TRY_DO(co_await snapshots_.remove(exchange.principal().team_id, std::move(id)));
+  co_return co_await exchange.respond(data_response(200, Json::object({{"deleted", true}})));
+}
+
+Task<> StateRoutes::restore(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto body, co_await read_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"snapshot_id", "force"}));
+  CO_TRY(std::string snapshot_id, fields.required_string("snapshot_id"));
+  CO_TRY(const auto force, fields.boolean("force"));
+  CO_TRY(const auto sandbox,
+         co_await snapshots_.restore(exchange.principal().team_id, std::move(id), snapshot_id,
+                                     force.value_or(false)));
+  co_return co_await exchange.respond(
+      data_response(200, Json::object({{"sandbox_id", sandbox.id},
+                                       {"snapshot_id", snapshot_id},
+                                       {"status", control::status_name(sandbox.status)}})));
+}
+
+Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
+  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"config", "count", "start", "memory"}));
+  CO_TRY(const auto config, fields.object("config", {"ttl", "hard_ttl"}));
+  CO_TRY(const auto memory, fields.boolean("memory"));
+  if (memory.value_or(false)) {
+    co_return fail(Code::kUnimplemented,
+                   "a fork cannot take running processes along in this version; leave out memory",
+                   "memory_fork");
+  }
+  control::ForkRequest request;
+  CO_TRY(const auto count, fields.integer("count", 1, control::kMaxClaimCount));
+  CO_TRY(const auto start, fields.boolean("start"));
+  CO_TRY(const auto ttl, config.integer("ttl", 0, control::kMaxTtlSeconds));
+  CO_TRY(const auto hard_ttl, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
+  request.count = static_cast<std::size_t>(count.value_or(1));
+  request.start = start.value_or(false);
+  request.ttl_seconds = ttl.value_or(0);
+  request.hard_ttl_seconds = hard_ttl.value_or(0);
+  CO_TRY(const auto children,
+         co_await snapshots_.fork(exchange.principal().team_id, id, std::move(request)));
+  Json list = Json::array();
+  for (const auto& child : children) {
+    list.push(sandbox_json(child, sandboxes_.idle_expires_at(child.id)));
+  }
+  Json first = sandbox_json(children.front(), sandboxes_.idle_expires_at(children.front().id));
+  co_return co_await exchange.respond(
+      data_response(201, Json::object({{"source_sandbox_id", id},
+                                       {"sandbox", std::move(first)},
+                                       {"sandboxes", std::move(list)}})));
+}
+
+}  // namespace atl::service::native
