@@ -123,8 +123,12 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   const auto& hard = entry->row.hard_expires_at;
   const bool for_good = hard && *hard <= clock_.now();
   LOG_INFO("sandbox expired", {"sandbox", entry->row.id}, {"for_good", for_good});
-  auto ended = for_good ? co_await shielded(remove_held(entry))
-                        : co_await shielded(pause_held(entry, PauseMemory::kKeep));
+  Result<> ended;
+  if (for_good) {
+    ended = co_await shielded(remove_held(entry));
+  } else {
+    ended = co_await shielded(pause_held(entry, PauseMemory::kKeep));
+  }
   if (!ended) {
     LOG_WARN("could not end the time of a sandbox yet", {"sandbox", entry->row.id},
              {"error", ended.error()});

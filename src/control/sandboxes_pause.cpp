@@ -70,9 +70,12 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
 
 // The row could not be written, so the sandbox runs on. The first error is the one to tell.
 Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
-  auto undone = kept_memory(*entry) == PauseMemory::kKeep
-                    ? co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id))
-                    : co_await restart(entry);
+  Result<> undone;
+  if (kept_memory(*entry) == PauseMemory::kKeep) {
+    undone = co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id));
+  } else {
+    undone = co_await restart(entry);
+  }
   if (!undone) {
     LOG_ERROR("a pause could not be taken back", {"sandbox", entry->row.id},
               {"error", undone.error()});

@@ -81,10 +81,10 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
                              return remember_claim(claim_status(answer), claim_json(answer, many));
                            }};
   }
-  CO_TRY(const auto answer,
-         parsed.snapshot_id.empty()
-             ? co_await sandboxes_.claim_all(std::move(parsed.request))
-             : co_await snapshots_.claim(parsed.snapshot_id, std::move(parsed.request)));
+  auto claim = parsed.snapshot_id.empty()
+                   ? sandboxes_.claim_all(std::move(parsed.request))
+                   : snapshots_.claim(std::move(parsed.snapshot_id), std::move(parsed.request));
+  CO_TRY(const auto answer, co_await std::move(claim));
   if (answer.remembered) {
     CO_TRY(auto again, repeat_claim(*answer.remembered));
     co_return co_await exchange.respond(std::move(again));
