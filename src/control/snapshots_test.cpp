@@ -13,6 +13,8 @@ class SnapshotsTest : public SandboxesTest {
     open_snapshots();
   }
   void TearDown() override {
+    EXPECT_TRUE(simulation_.run(scope_->cancel_and_join()));  // what waits for snapshots goes first
+    scope_.reset();
     snapshots_.reset();
     SandboxesTest::TearDown();
   }
