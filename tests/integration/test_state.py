@@ -26,7 +26,7 @@ def python(sandbox):
 
 def run_code(sandbox, context, code):
     answer = sandbox.client.expect(200, "POST", f"{sandbox.path}/contexts/{context}/exec",
-                                   {"input": code})
+                                   {"data": code})
     return answer.data["output_raw"]
 
 

@@ -44,6 +44,7 @@ constexpr std::array kByReason = std::to_array<ReasonRow>({
     {"template_failed", 409, "template_failed"},
     {"template_in_use", 409, "conflict"},
     {"build_network", 400, "bad_request"},
+    {"memory_fork", 400, "bad_request"},
     {"name_taken", 409, "conflict"},
     {"idempotency_conflict", 409, "idempotency_conflict"},
     {"memory_in_use", 409, "conflict"},

@@ -107,7 +107,7 @@ Task<> SandboxApiTest::check_bad_bodies() {
       {R"({"template":7})", 400, "a string"},
       {R"({})", 400, "template"},
       {R"({"template":"nope"})", 404, "default"},
-      {R"({"template":"default","snapshot_id":"x"})", 400, "not available"},
+      {R"({"template":"default","snapshot_id":"x"})", 404, "no snapshot"},
       {R"({"template":"default","config":{"network":{}}})", 400, "config.network"},
       {R"({"template":"default","config":{"ttl":"5"}})", 400, "config.ttl"},
       {R"({"template":"default","config":{"ttl":-1}})", 400, "from 0"},
