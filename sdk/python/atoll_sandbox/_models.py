@@ -161,9 +161,271 @@ class SandboxTimes:
 
 
 @dataclass(frozen=True)
-class SandboxCreate:
+class PauseRequest:
     """Fields that need a word:
 
+    - memory: false: the processes end, only the files stay.
+    """
+
+    memory: Optional[bool] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "memory": self.memory,
+        })
+
+
+@dataclass(frozen=True)
+class PauseAnswer:
+    """Fields that need a word:
+
+    - memory: What became of the processes.
+    """
+
+    sandbox_id: str
+    paused: bool
+    status: SandboxStatus
+    memory: Literal["frozen", "none"]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PauseAnswer:
+        return cls(
+            sandbox_id=data["sandbox_id"],
+            paused=data["paused"],
+            status=data["status"],
+            memory=data["memory"],
+        )
+
+
+@dataclass(frozen=True)
+class ResumeAnswer:
+    """Fields that need a word:
+
+    - restored: nothing: it was running.
+    - reason: Why not from memory.
+    """
+
+    sandbox_id: str
+    resumed: bool
+    status: SandboxStatus
+    runtime_generation: int
+    restored: Literal["memory", "filesystem", "nothing"]
+    reason: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ResumeAnswer:
+        return cls(
+            sandbox_id=data["sandbox_id"],
+            resumed=data["resumed"],
+            status=data["status"],
+            runtime_generation=data["runtime_generation"],
+            restored=data["restored"],
+            reason=data.get("reason"),
+        )
+
+
+@dataclass(frozen=True)
+class SnapshotCreate:
+    name: Optional[str] = None
+    description: Optional[str] = None
+    expires_at: Optional[datetime] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "description": self.description,
+            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+        })
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    id: str
+    sandbox_id: str
+    name: str
+    description: str
+    template_id: str
+    created_at: datetime
+    expires_at: Optional[datetime] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
+        return cls(
+            id=data["id"],
+            sandbox_id=data["sandbox_id"],
+            name=data["name"],
+            description=data["description"],
+            template_id=data["template_id"],
+            created_at=_time(data["created_at"]),
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class SnapshotList:
+    snapshots: List[Snapshot]
+    count: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SnapshotList:
+        return cls(
+            snapshots=[Snapshot.from_json(each) for each in data["snapshots"]],
+            count=data["count"],
+        )
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    snapshot_id: str
+    force: Optional[bool] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "snapshot_id": self.snapshot_id,
+            "force": self.force,
+        })
+
+
+@dataclass(frozen=True)
+class RestoreAnswer:
+    sandbox_id: str
+    snapshot_id: str
+    status: SandboxStatus
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RestoreAnswer:
+        return cls(
+            sandbox_id=data["sandbox_id"],
+            snapshot_id=data["snapshot_id"],
+            status=data["status"],
+        )
+
+
+@dataclass(frozen=True)
+class ForkRequestConfig:
+    ttl: Optional[int] = None
+    hard_ttl: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "ttl": self.ttl,
+            "hard_ttl": self.hard_ttl,
+        })
+
+
+@dataclass(frozen=True)
+class ForkRequest:
+    """Fields that need a word:
+
+    - memory: Must be false in this version.
+    """
+
+    count: Optional[int] = None
+    start: Optional[bool] = None
+    memory: Optional[bool] = None
+    config: Optional[ForkRequestConfig] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "count": self.count,
+            "start": self.start,
+            "memory": self.memory,
+            "config": None if self.config is None else self.config.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Fields that need a word:
+
+    - parent_id: The sandbox whose files it began with; empty: a template's.
+    - runtime_id: Names what runs now; another one after every start.
+    - runtime_generation: Rises with every start of the sandbox.
+    - idle_expires_at: When nobody uses it until then.
+    - failure: Why, when the status is `failed`.
+    """
+
+    id: str
+    parent_id: str
+    name: Optional[str]
+    template_id: str
+    team_id: str
+    user_id: str
+    cluster_id: str
+    status: SandboxStatus
+    paused: bool
+    auto_resume: bool
+    services: List[Dict[str, Any]]
+    resources: Resources
+    pod_name: str
+    runtime_id: str
+    runtime_generation: int
+    metadata: Dict[str, str]
+    ttl: int
+    hard_ttl: int
+    idle_ttl: int
+    expires_at: Optional[datetime]
+    hard_expires_at: Optional[datetime]
+    idle_expires_at: Optional[datetime]
+    claimed_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    failure: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Sandbox:
+        return cls(
+            id=data["id"],
+            parent_id=data["parent_id"],
+            name=data.get("name"),
+            template_id=data["template_id"],
+            team_id=data["team_id"],
+            user_id=data["user_id"],
+            cluster_id=data["cluster_id"],
+            status=data["status"],
+            paused=data["paused"],
+            auto_resume=data["auto_resume"],
+            services=data["services"],
+            resources=Resources.from_json(data["resources"]),
+            pod_name=data["pod_name"],
+            runtime_id=data["runtime_id"],
+            runtime_generation=data["runtime_generation"],
+            metadata=data["metadata"],
+            ttl=data["ttl"],
+            hard_ttl=data["hard_ttl"],
+            idle_ttl=data["idle_ttl"],
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+            hard_expires_at=None if data.get("hard_expires_at") is None
+                else _time(data["hard_expires_at"]),
+            idle_expires_at=None if data.get("idle_expires_at") is None
+                else _time(data["idle_expires_at"]),
+            claimed_at=_time(data["claimed_at"]),
+            created_at=_time(data["created_at"]),
+            updated_at=_time(data["updated_at"]),
+            failure=data.get("failure"),
+        )
+
+
+@dataclass(frozen=True)
+class ForkAnswer:
+    source_sandbox_id: str
+    sandbox: Sandbox
+    sandboxes: List[Sandbox]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ForkAnswer:
+        return cls(
+            source_sandbox_id=data["source_sandbox_id"],
+            sandbox=Sandbox.from_json(data["sandbox"]),
+            sandboxes=[Sandbox.from_json(each) for each in data["sandboxes"]],
+        )
+
+
+@dataclass(frozen=True)
+class SandboxCreate:
+    """It needs a template or a snapshot_id.
+
+    - snapshot_id: Begin with the files of this snapshot.
     - template: Name or alias of a template.
     - name: No other sandbox of the team has it.
     - get_or_create: Answer with the sandbox that has the name
@@ -171,7 +433,8 @@ class SandboxCreate:
     - partial: Fewer than `count` are better than none.
     """
 
-    template: str
+    snapshot_id: Optional[str] = None
+    template: Optional[str] = None
     name: Optional[str] = None
     get_or_create: Optional[bool] = None
     count: Optional[int] = None
@@ -180,6 +443,7 @@ class SandboxCreate:
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
+            "snapshot_id": self.snapshot_id,
             "template": self.template,
             "name": self.name,
             "get_or_create": self.get_or_create,
@@ -236,75 +500,6 @@ class SandboxClaims:
             sandboxes=[SandboxClaim.from_json(each) for each in data["sandboxes"]],
             count=data["count"],
             failures=[Error.from_json(each) for each in data["failures"]],
-        )
-
-
-@dataclass(frozen=True)
-class Sandbox:
-    """Fields that need a word:
-
-    - runtime_id: Names what runs now; another one after every start.
-    - runtime_generation: Rises with every start of the sandbox.
-    - idle_expires_at: When nobody uses it until then.
-    - failure: Why, when the status is `failed`.
-    """
-
-    id: str
-    name: Optional[str]
-    template_id: str
-    team_id: str
-    user_id: str
-    cluster_id: str
-    status: SandboxStatus
-    paused: bool
-    auto_resume: bool
-    services: List[Dict[str, Any]]
-    resources: Resources
-    pod_name: str
-    runtime_id: str
-    runtime_generation: int
-    metadata: Dict[str, str]
-    ttl: int
-    hard_ttl: int
-    idle_ttl: int
-    expires_at: Optional[datetime]
-    hard_expires_at: Optional[datetime]
-    idle_expires_at: Optional[datetime]
-    claimed_at: datetime
-    created_at: datetime
-    updated_at: datetime
-    failure: Optional[str] = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Sandbox:
-        return cls(
-            id=data["id"],
-            name=data.get("name"),
-            template_id=data["template_id"],
-            team_id=data["team_id"],
-            user_id=data["user_id"],
-            cluster_id=data["cluster_id"],
-            status=data["status"],
-            paused=data["paused"],
-            auto_resume=data["auto_resume"],
-            services=data["services"],
-            resources=Resources.from_json(data["resources"]),
-            pod_name=data["pod_name"],
-            runtime_id=data["runtime_id"],
-            runtime_generation=data["runtime_generation"],
-            metadata=data["metadata"],
-            ttl=data["ttl"],
-            hard_ttl=data["hard_ttl"],
-            idle_ttl=data["idle_ttl"],
-            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
-            hard_expires_at=None if data.get("hard_expires_at") is None
-                else _time(data["hard_expires_at"]),
-            idle_expires_at=None if data.get("idle_expires_at") is None
-                else _time(data["idle_expires_at"]),
-            claimed_at=_time(data["claimed_at"]),
-            created_at=_time(data["created_at"]),
-            updated_at=_time(data["updated_at"]),
-            failure=data.get("failure"),
         )
 
 
