@@ -41,7 +41,7 @@ HTTP, every route with `Authorization: Bearer $ATOLL_API_KEY`:
 Answers are {"success": true, "data": …} or {"success": false, "error": {"code", "message"}}.
 Unknown fields in a request are refused with a message that names the allowed ones. The template
 `code-interpreter-v1` has numpy, pandas and matplotlib; figures and frames come back as MIME bundles
-in `results`. Always delete what you create, or give it a `ttl`.
+in `results`. Always delete what you create, or give it a `hard_ttl`.
 """
 
 

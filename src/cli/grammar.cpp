@@ -88,11 +88,11 @@ void add_limit_options(CLI::App& app, Raw& raw) {
   app.add_option("--cpu", raw.sandbox.cpu, "CPU limit in cores, for example 2 or 0.5")
       ->type_name("CORES");
   app.add_option("--ttl", raw.ttl,
-                 "Delete the sandbox after this time (will pause it once pausing exists)")
+                 "Pause the sandbox after this time; using it wakes it up")
       ->type_name("SECS");
   app.add_option("--hard-ttl", raw.hard_ttl, "Delete the sandbox after this time")
       ->type_name("SECS");
-  app.add_option("--idle-ttl", raw.idle_ttl, "Delete the sandbox after this time without a request")
+  app.add_option("--idle-ttl", raw.idle_ttl, "Pause the sandbox after this time without a request")
       ->type_name("SECS");
 }
 

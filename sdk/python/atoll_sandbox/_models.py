@@ -91,9 +91,9 @@ class SandboxConfig:
 
     - env_vars: For every process of the sandbox.
     - metadata: Labels, for whatever the caller likes.
-    - ttl: Seconds until it is deleted; 0 is never.
+    - ttl: Seconds until it is paused; 0 is never.
     - hard_ttl: Seconds until it is deleted whatever happens; 0 is never.
-    - idle_ttl: Seconds without use until it is deleted; 0 is never.
+    - idle_ttl: Seconds without use until it is paused; 0 is never.
     """
 
     env_vars: Optional[Dict[str, str]] = None

@@ -27,11 +27,11 @@ export interface SandboxSettings {
   env?: Record<string, string> | undefined
   /** For whatever you like; `list` finds sandboxes by them. */
   labels?: Record<string, string> | undefined
-  /** It is deleted after this long; `refresh` starts the time again. */
+  /** It is paused after this long; using it wakes it up, `refresh` starts the time again. */
   ttl?: Duration | undefined
   /** It is deleted after this long even if it is used. */
   hardTtl?: Duration | undefined
-  /** It is deleted when nobody has used it for this long. */
+  /** It is paused when nobody has used it for this long. */
   idleTtl?: Duration | undefined
   resources?: Resources | undefined
 }

@@ -64,8 +64,8 @@ class Sandbox:
                url: Optional[str] = None, api_key: Optional[str] = None) -> Sandbox:
         """Makes a sandbox, which is running when this returns.
 
-        `ttl` deletes it after that many seconds unless it is refreshed, `hard_ttl` whatever
-        happens, `idle_ttl` when it was not used for so long. `memory` and `disk` are like "2Gi" or
+        `ttl` pauses it after that many seconds unless it is refreshed, `idle_ttl` when it was not
+        used for so long (using it wakes it up); `hard_ttl` deletes it. `memory` and `disk` are like "2Gi" or
         bytes, `cpu` is in cores. No two sandboxes have the same `name`. A template that is still
         being made is waited for, up to `timeout` seconds.
         """

@@ -1350,7 +1350,7 @@ export interface components {
             metadata?: components["schemas"]["StringMap"];
             /**
              * Format: int64
-             * @description Seconds until it is deleted; 0 is never.
+             * @description Seconds until it is paused; 0 is never.
              */
             ttl?: number;
             /**
@@ -1360,7 +1360,7 @@ export interface components {
             hard_ttl?: number;
             /**
              * Format: int64
-             * @description Seconds without use until it is deleted; 0 is never.
+             * @description Seconds without use until it is paused; 0 is never.
              */
             idle_ttl?: number;
             /** @default true */
