@@ -45,19 +45,20 @@ Seeds node_answer_seeds() {
     return static_cast<char>(number) + payload;
   };
   using Info = node::TemplateInfo;
-  return {format(0, node::encode_ok("payload")),
-          format(0, node::encode_error(Error{Code::kNotFound, "no such cell", "gone"})),
-          format(1, node::encode_payload(node::CellInfo{"rs-1", true, "/run/x"})),
-          format(2, node::encode_payload(std::vector<node::CellInfo>{{"a", true, "/x"}, {"b"}})),
-          format(3, node::encode_payload(node::Usage{1, 2, 3, 4})),
-          format(4, node::encode_payload(
-                        node::HelloAnswer{.version = "1",
-                                          .runtime = "namespaces",
-                                          .storage_backend = "btrfs",
-                                          .templates = {{"default", {"a"}, Info::State::kReady}}})),
-          format(5, node::encode_payload(std::vector<std::string>{"a", "b"})),
-          format(6, node::encode_payload(node::SnapshotAnswer{7})),
-          format(7, node::encode_event({node::Event::Kind::kTemplateFailed, "x", "why"}))};
+  return {
+      format(0, node::encode_ok("payload")),
+      format(0, node::encode_error(Error{Code::kNotFound, "no such cell", "gone"})),
+      format(1, node::encode_payload(node::CellInfo{"rs-1", true, true, "/run/x"})),
+      format(2, node::encode_payload(std::vector<node::CellInfo>{{"a", true, false, "/x"}, {"b"}})),
+      format(3, node::encode_payload(node::Usage{1, 2, 3, 4})),
+      format(4, node::encode_payload(
+                    node::HelloAnswer{.version = "1",
+                                      .runtime = "namespaces",
+                                      .storage_backend = "btrfs",
+                                      .templates = {{"default", {"a"}, Info::State::kReady}}})),
+      format(5, node::encode_payload(std::vector<std::string>{"a", "b"})),
+      format(6, node::encode_payload(node::SnapshotAnswer{7})),
+      format(7, node::encode_event({node::Event::Kind::kTemplateFailed, "x", "why"}))};
 }
 
 }  // namespace atl::fuzz
