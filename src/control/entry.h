@@ -36,6 +36,7 @@ struct Sandboxes::Entry {
   bool pausing = false;     // its cell stands still, or will in a moment; the row does not say so
   bool restarting = false;  // `running` in the store, but there is no cell at this moment
   bool unwanted = false;    // its claim failed: it goes whatever its row says
+  bool unsettled = false;   // row and cell may differ: nobody knows how an operation ended
   std::string claim_key;    // of the claim that failed; forgotten before the row
   Event released;
   std::size_t uses = 0;
@@ -43,6 +44,15 @@ struct Sandboxes::Entry {
   std::optional<UnixMillis> scheduled_at;  // its place in deadlines_; not after what is due
   std::deque<UsageSample> samples;
   std::deque<UnixMillis> restarts;  // of the last kRestartWindowMs
+};
+
+// What making rows and cells agree has done.
+struct Sandboxes::Report {
+  std::size_t adopted = 0;
+  std::size_t restarted = 0;
+  std::size_t failed = 0;
+  std::size_t removed = 0;
+  std::size_t orphans = 0;
 };
 
 // Exclusive use of an entry, from hold() until destroyed.

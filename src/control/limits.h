@@ -25,7 +25,7 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
-inline constexpr std::size_t kMaxSnapshots = 10'000;
+inline constexpr std::size_t kMaxSnapshotsPerTeam = 2'000;
 inline constexpr std::size_t kMaxSnapshotNameBytes = 256;
 inline constexpr std::size_t kMaxSnapshotDescriptionBytes = 4096;
 // A pause waits for everything the sandbox wrote to reach the disk.

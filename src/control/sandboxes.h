@@ -184,6 +184,10 @@ class Sandboxes {
   Task<> expire_due(Scope& scope);
   Task<> expire_one(EntryPointer entry);
   Task<> retry_deletions();
+  void unsettle(Entry& entry);
+  void settle(Entry& entry, const Result<>& outcome);
+  Task<> settle_all();
+  Task<> settle_once();
 
   StoreAccess store_;
   node::Node& node_;
@@ -202,6 +206,7 @@ class Sandboxes {
   std::set<std::pair<UnixMillis, std::string>> deadlines_;  // at most one of each sandbox
   Event deadlines_changed_;
   Event deletion_pending_;
+  Event settling_pending_;
 
   Gauge& count_;
   Counter& claims_;

@@ -331,8 +331,11 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
                           .answer = request.once->remember(answer),
                           .created_at = clock_.now()};
   }
-  auto inserted =
-      co_await store_.run([&](store::Store& store) { return store.insert_sandboxes(rows, key); });
+  auto inserted = co_await store_.run([&](store::Store& store) {
+    // A fork is a promise like a snapshot; an ordinary claim never waits for the disk.
+    return store.insert_sandboxes(
+        rows, key, request.origin ? store::Durability::kDurable : store::Durability::kQuick);
+  });
   if (!inserted) {
     // A commit that reports failure may still have happened: look.
     auto row = co_await store_.run(

@@ -45,7 +45,11 @@ Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, D
                    "sandbox_running");
   }
   // Processes of another moment have no business on this disk.
-  CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
+  if (entry->row.status == SandboxStatus::kFailed) {
+    CO_TRY_DO(co_await end_cell(entry));
+  } else {
+    CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
+  }
   node::SnapshotRequest request{.id = id,
                                 .snapshot = std::move(moment.snapshot_id),
                                 .disk_bytes = entry->row.limits.disk_bytes};

@@ -50,10 +50,13 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
   const Flag pausing{entry->pausing};
   auto frozen = co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id));
   if (!frozen && frozen.error().code != Code::kUnimplemented) {
-    co_return fail(std::move(frozen).error().note(concat("pausing ", entry->row.id)));
+    co_return co_await take_back_pause(
+        entry, std::move(frozen).error().note(concat("pausing ", entry->row.id)));
   }
   if (!frozen || memory == PauseMemory::kDrop) {
-    CO_TRY_DO(co_await end_cell(entry));
+    if (auto ended = co_await end_cell(entry); !ended) {
+      co_return co_await take_back_pause(entry, std::move(ended).error());
+    }
   }
   store::Transition paused{.status = SandboxStatus::kPaused, .generation = entry->row.generation};
   auto changed = co_await change(*entry, std::move(paused), store::Durability::kDurable);
@@ -68,7 +71,7 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
   co_return ok();
 }
 
-// The row could not be written, so the sandbox runs on. The first error is the one to tell.
+// The sandbox runs on: nobody was promised a pause. The first error is the one to tell.
 Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
   Result<> undone;
   if (kept_memory(*entry) == PauseMemory::kKeep) {
@@ -77,8 +80,9 @@ Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
     undone = co_await restart(entry);
   }
   if (!undone) {
-    LOG_ERROR("a pause could not be taken back", {"sandbox", entry->row.id},
-              {"error", undone.error()});
+    LOG_WARN("a pause is not taken back yet", {"sandbox", entry->row.id},
+             {"error", undone.error()});
+    unsettle(*entry);
   }
   co_return fail(std::move(error));
 }
@@ -120,6 +124,11 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
       note_resumed(*entry, answer);
       co_return ok();
     }
+    if (thawed.error().code != Code::kNotFound) {
+      // Nobody knows whether it moves; it must not lose its memory to a node that is slow.
+      unsettle(*entry);
+      co_return fail(std::move(thawed).error().note(concat("resuming ", entry->row.id)));
+    }
     answer.reason = concat("its processes were gone: ", thawed.error().message);
   } else {
     answer.reason = entry->row.status == SandboxStatus::kFailed
@@ -127,7 +136,12 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
                         : "its memory was not kept";
   }
   entry->restarts.clear();
-  CO_TRY_DO(co_await restart(entry));
+  if (auto restarted = co_await restart(entry); !restarted) {
+    if (entry->row.status == SandboxStatus::kRunning) {
+      unsettle(*entry);
+    }
+    co_return std::move(restarted);
+  }
   answer.restored = ResumeAnswer::Restored::kFilesystem;
   note_resumed(*entry, answer);
   co_return ok();

@@ -23,14 +23,6 @@ bool undecided(const Error& error) {
 
 }  // namespace
 
-struct Sandboxes::Report {
-  std::size_t adopted = 0;
-  std::size_t restarted = 0;
-  std::size_t failed = 0;
-  std::size_t removed = 0;
-  std::size_t orphans = 0;
-};
-
 Task<> Sandboxes::reconcile() {
   CO_TRY_DO(co_await refresh_templates());
   // Every entry is held before the cells are listed, so no operation runs between the two.
@@ -84,6 +76,14 @@ Task<> Sandboxes::destroy_orphans(std::vector<std::string> ids, Report& report) 
   co_return ok();
 }
 
+// One sandbox that cannot be settled now must not keep the others waiting.
+void Sandboxes::settle(Entry& entry, const Result<>& outcome) {
+  if (!outcome) {
+    LOG_WARN("a sandbox is not settled yet", {"sandbox", entry.row.id}, {"error", outcome.error()});
+    unsettle(entry);
+  }
+}
+
 // REQUIRES: the entry is held.
 Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report& report) {
   if (entry->unwanted) {
@@ -106,7 +106,7 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
         }
         entry->guest_socket = cell->guest_socket;
         if (cell->frozen) {
-          CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id)));
+          settle(*entry, co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id)));
         }
         ++report.adopted;
         co_return ok();
@@ -121,7 +121,7 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
     case SandboxStatus::kPaused:
       entry->guest_socket = cell != nullptr && cell->running ? cell->guest_socket : "";
       if (!entry->guest_socket.empty() && !cell->frozen) {
-        CO_TRY_DO(co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id)));
+        settle(*entry, co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id)));
       }
       ++report.adopted;
       co_return ok();

@@ -1,4 +1,6 @@
 // The part of Sandboxes that nobody asks for: deletions to finish, the node's events.
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/scope.h"
 #include "control/entry.h"
@@ -18,6 +20,7 @@ Task<> Sandboxes::run() {
   Scope scope{co_await current_context()};
   scope.spawn("expiry", expire_due(scope));
   scope.spawn("deletions", retry_deletions());
+  scope.spawn("settle", settle_all());
   scope.spawn("usage", sample_all());
   auto ended = co_await keep_node_session();
   set_ready(false);
@@ -100,6 +103,55 @@ Task<> Sandboxes::retry_deletions() {
       pause = kNodeFirstRetry;
     }
   }
+}
+
+void Sandboxes::unsettle(Entry& entry) {
+  entry.unsettled = true;
+  settling_pending_.set();
+}
+
+// Sandboxes whose row and cell may differ because the node did not answer in time: made to agree as
+// at a start, until it works.
+Task<> Sandboxes::settle_all() {
+  Duration pause = kNodeFirstRetry;
+  for (;;) {
+    CO_TRY_DO(co_await wait_for(settling_pending_));
+    CO_TRY_DO(co_await sleep_for(pause));
+    settling_pending_.clear();
+    auto settled = co_await shielded(settle_once());
+    if (settled) {
+      pause = kNodeFirstRetry;
+      continue;
+    }
+    LOG_WARN("cannot settle sandboxes yet", {"error", settled.error()});
+    settling_pending_.set();
+    pause = std::min(pause * 2, kNodeLastRetry);
+  }
+}
+
+Task<> Sandboxes::settle_once() {
+  std::vector<Hold> holds;
+  std::vector<EntryPointer> waiting;
+  for (const auto& [id, entry] : entries_) {
+    if (entry->unsettled) {
+      waiting.push_back(entry);
+    }
+  }
+  for (auto& entry : waiting) {
+    CO_TRY(auto held, co_await hold(std::move(entry)));
+    holds.push_back(std::move(held));
+  }
+  CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
+  Report report;
+  for (const Hold& held : holds) {
+    const auto cell = std::ranges::find(cells, held.entry()->row.id, &node::CellInfo::id);
+    if (held.entry()->gone) {
+      continue;
+    }
+    held.entry()->unsettled = false;
+    CO_TRY_DO(co_await repair(held.entry(), cell == cells.end() ? nullptr : &*cell, report));
+  }
+  co_return ok();
 }
 
 }  // namespace atl::control

@@ -124,8 +124,9 @@ Task<Sandbox> Sandboxes::refresh_now(std::string team_id, std::string id,
 // REQUIRES: the entry is held.
 Task<> Sandboxes::configure_with_limits(EntryPointer entry, Sandbox next) {
   const Sandbox before = entry->row;
-  const bool live = before.limits != next.limits && before.status == SandboxStatus::kRunning &&
-                    !entry->guest_socket.empty();
+  const bool live =
+      before.limits != next.limits && !entry->guest_socket.empty() &&
+      (before.status == SandboxStatus::kRunning || before.status == SandboxStatus::kPaused);
   if (live) {
     CO_TRY_DO(co_await refuse_if_in_use(entry, next.limits));
   }

@@ -42,8 +42,9 @@ class FaultyStore final : public store::Store {
     return inner_.remove_template(name);
   }
   Result<> insert_sandboxes(const std::vector<store::NewSandbox>& sandboxes,
-                            const std::optional<store::ClaimKey>& key) override {
-    return judge([&] { return inner_.insert_sandboxes(sandboxes, key); });
+                            const std::optional<store::ClaimKey>& key,
+                            store::Durability durability) override {
+    return judge([&] { return inner_.insert_sandboxes(sandboxes, key, durability); });
   }
   Result<> insert_snapshot(const store::Snapshot& snapshot) override {
     return judge([&] { return inner_.insert_snapshot(snapshot); });

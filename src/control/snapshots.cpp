@@ -103,9 +103,11 @@ Task<Snapshot> Snapshots::create(std::string team_id, std::string sandbox_id,
 Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
                                      SnapshotRequest request) {
   CO_TRY_DO(validate(request, clock_.now()));
-  if (snapshots_.size() >= kMaxSnapshots) {
+  const auto of_team = static_cast<std::size_t>(std::ranges::count_if(
+      snapshots_, [&](const auto& item) { return item.second.team_id == team_id; }));
+  if (of_team >= kMaxSnapshotsPerTeam) {
     co_return fail(Code::kResourceExhausted,
-                   concat("there are already ", snapshots_.size(), " snapshots; delete some first"),
+                   concat("there are already ", of_team, " snapshots; delete some first"),
                    "quota_exceeded");
   }
   const std::string id = concat(kSnapshotPrefix, random_label(16));
@@ -206,9 +208,15 @@ Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string 
   }
   std::vector<Sandbox> children = std::move(claimed->sandboxes);
   for (Sandbox& child : children) {
-    if (!request.start) {
-      CO_TRY(auto paused, co_await sandboxes_.pause(child.team_id, child.id, PauseMemory::kKeep));
-      child = std::move(paused.sandbox);
+    if (request.start) {
+      continue;
+    }
+    auto paused = co_await sandboxes_.pause(child.team_id, child.id, PauseMemory::kKeep);
+    if (paused) {
+      child = std::move(paused->sandbox);
+    } else {
+      // It is there and it is told, only not asleep.
+      LOG_WARN("a fork could not be paused", {"sandbox", child.id}, {"error", paused.error()});
     }
   }
   co_return std::move(children);

@@ -123,12 +123,13 @@ Result<> run_serve(const ServeOptions& options) {
   TRY(const Layout layout, open_layout(options.data_dir));
   TRY(const Account account, find_account(options.user, layout.instance));
   TRY(const Fd lock, lock_layout(layout));
+  // Before anything is made that a failure would leave behind.
+  TRY(const Fd privileged_port, bind_privileged_port(options));
+  TRY_DO(check_port_is_free(options));
   TRY_DO(prepare_directories(layout, account));
   TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
   TRY(const Fd tls_identity, load_tls_identity(options));
-  TRY(const Fd privileged_port, bind_privileged_port(options));
-  TRY_DO(check_port_is_free(options));
   TRY(const Fd signals, open_signals());
   TRY_DO(enter_private_mounts());
   TRY_DO(mount_database_dir(layout));

@@ -17,6 +17,7 @@
 #include "layers/names.h"
 #include "layers/promote.h"
 #include "layers/trash.h"
+#include "layers/upper_account.h"
 
 namespace atl::layers {
 namespace {
@@ -123,12 +124,12 @@ class DirectoryPool final : public Pool {
   Result<> set_upper_limit(const std::string& id, std::uint64_t limit_bytes) override {
     TRY_DO(check_name("upper", id));
     TRY_DO(check_limit(limit_bytes));
-    return volumes_->set_limit(uppers_.get(), id, limit_bytes);
+    return limit_upper(*volumes_, {uppers_.get(), id}, limit_bytes);
   }
 
   Result<UpperUsage> upper_usage(const std::string& id) override {
     TRY_DO(check_name("upper", id));
-    return volumes_->usage(uppers_.get(), id);
+    return layers::upper_usage(*volumes_, {uppers_.get(), id});
   }
 
   Result<> remove_upper(const std::string& id) override {
@@ -170,6 +171,7 @@ class DirectoryPool final : public Pool {
     if (has_snapshot(snapshot_id)) {
       return fail(Code::kAlreadyExists, concat("snapshot ", snapshot_id, " already exists"));
     }
+    TRY_DO(prepare_inheritance(*volumes_, {uppers_.get(), id}));
     if (volumes_->snapshots_whole()) {
       return volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), snapshot_id}, true);
     }
@@ -216,6 +218,7 @@ class DirectoryPool final : public Pool {
       throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(named).error());
     }
+    TRY_DO(sync());
     return upper_path(id);
   }
 
@@ -343,7 +346,9 @@ class DirectoryPool final : public Pool {
     auto copied =
         volumes_->snapshot({snapshots_.get(), snapshot_id}, {uppers_.get(), temporary}, false);
     if (copied && volumes_->has_quota()) {
-      copied = volumes_->set_limit(uppers_.get(), temporary, limit_bytes);
+      const TreePlace upper{uppers_.get(), temporary};
+      copied = inherit({snapshots_.get(), snapshot_id}, upper);
+      copied = copied ? limit_upper(*volumes_, upper, limit_bytes) : copied;
     }
     if (!copied) {
       throw_away_half_made(uppers_.get(), temporary);

@@ -9,6 +9,8 @@ namespace atl::layers {
 inline constexpr std::size_t kMaxNameBytes = 128;
 // Below this btrfs cannot even hold an overlay's own directories.
 inline constexpr std::uint64_t kMinUpperLimitBytes = 1ULL << 20;
+// What a full upper gets for a moment, so that its account can be written.
+inline constexpr std::uint64_t kAccountRoomBytes = 4ULL << 20;
 // mkfs.btrfs refuses much less, and much less is of no use.
 inline constexpr std::uint64_t kMinLoopBytes = 256ULL << 20;
 // Without a wish, less than this is refused.

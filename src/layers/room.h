@@ -74,7 +74,7 @@ class Pool {
   virtual std::string snapshot_path(const std::string& id) = 0;  // absolute; the tree is in "upper"
   virtual Result<> remove_snapshot(const std::string& id) = 0;   // idempotent, returns quickly
   virtual Result<std::vector<std::string>> list_snapshots() = 0;
-  // A new upper that begins as the snapshot.
+  // A new upper that begins as the snapshot, whose size counts against the limit. Durable.
   virtual Result<std::string> create_upper_from(const std::string& id,
                                                 const std::string& snapshot_id,
                                                 std::uint64_t limit_bytes) = 0;

@@ -223,9 +223,11 @@ TEST_P(SnapshotTest, ACopyHasItsOwnLimit) {
   const std::string parent = *pool_->create_upper("parent", 64 * kMebibyte) + "/upper";
   write_text(parent + "/big", std::string(32 * kMebibyte, 'x'));
   ASSERT_TRUE(pool_->snapshot_upper("parent", "snap"));
-  const auto child = pool_->create_upper_from("child", "snap", 16 * kMebibyte);
+  const auto child = pool_->create_upper_from("child", "snap", 48 * kMebibyte);
   ASSERT_TRUE(child) << child.error().message;
-  EXPECT_EQ(pool_->upper_usage("child")->limit_bytes, 16 * kMebibyte);
+  const auto usage = pool_->upper_usage("child");
+  EXPECT_EQ(usage->limit_bytes, 48 * kMebibyte);
+  EXPECT_GE(usage->used_bytes, 32 * kMebibyte) << "what was copied counts";
   EXPECT_EQ(read_text(*child + "/upper/big").size(), 32 * kMebibyte);
   const Fd fd{::open((*child + "/upper/more").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   const std::string block(kMebibyte, 'y');
@@ -235,6 +237,10 @@ TEST_P(SnapshotTest, ACopyHasItsOwnLimit) {
     ++written;
   }
   EXPECT_EQ(errno, EDQUOT) << "after " << written << " MiB";
+  EXPECT_LE(written, 16);
+  ASSERT_TRUE(pool_->snapshot_upper("child", "again"));
+  ASSERT_TRUE(pool_->restore_upper("child", "again", 48 * kMebibyte));
+  EXPECT_GE(pool_->upper_usage("child")->used_bytes, 44 * kMebibyte) << "no way to more space";
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, SnapshotTest,

@@ -11,7 +11,15 @@ Result<> Cells::freeze(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
   TRY_DO(parts_.runtime.freeze(id));
-  return parts_.pool.sync_uppers();
+  auto synced = parts_.pool.sync_uppers();
+  if (!synced) {
+    // Not paused, so it must not stand still. The first error is the one to tell.
+    if (const auto thawed = parts_.runtime.thaw(id); !thawed) {
+      LOG_ERROR("a cell stays frozen after a failed pause", {"cell", id},
+                {"error", thawed.error()});
+    }
+  }
+  return synced;
 }
 
 Result<> Cells::thaw(const std::string& id) {

@@ -187,7 +187,8 @@ class Store {
 
   // All of them and the key, or nothing. kAlreadyExists when an id, a name or the key is taken.
   virtual Result<> insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
-                                    const std::optional<ClaimKey>& key) = 0;
+                                    const std::optional<ClaimKey>& key,
+                                    Durability durability = Durability::kQuick) = 0;
   Result<> insert_sandbox(const Sandbox& sandbox, const Event& event) {
     return insert_sandboxes({{sandbox, event}}, std::nullopt);
   }

@@ -29,7 +29,7 @@ class SqliteStore final : public Store {
   Result<std::vector<Template>> list_templates() override;
   Result<> remove_template(const std::string& name) override;
   Result<> insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
-                            const std::optional<ClaimKey>& key) override;
+                            const std::optional<ClaimKey>& key, Durability durability) override;
   Result<std::optional<ClaimKey>> find_claim_key(const std::string& team_id, const std::string& key,
                                                  UnixMillis now) override;
   Result<> remove_claim_key(const std::string& team_id, const std::string& key) override;
@@ -184,9 +184,9 @@ Result<std::vector<Template>> SqliteStore::list_templates() {
 }
 
 Result<> SqliteStore::insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
-                                       const std::optional<ClaimKey>& key) {
+                                       const std::optional<ClaimKey>& key, Durability durability) {
   const std::lock_guard lock{mutex_};
-  TRY(auto transaction, Transaction::begin(*database_, false));
+  TRY(auto transaction, Transaction::begin(*database_, durability == Durability::kDurable));
   for (const auto& [sandbox, event] : sandboxes) {
     TRY_DO(insert_row(*database_, sandbox));
     TRY_DO(append_event(event));
