@@ -144,6 +144,40 @@ TEST_F(PauseTest, ARestartOfTheServerKeepsFrozenOnesFrozen) {
   EXPECT_EQ(resume(id)->restored, Restored::kMemory);
 }
 
+TEST_F(PauseTest, ASlowNodeCostsNoMemory) {
+  const std::string id = claim()->id;
+  ASSERT_TRUE(pause(id));
+  node_.fault = [](std::string_view operation) {
+    return operation == "thaw" ? FakeNode::Fault::kUnreached : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(resume(id));
+  EXPECT_TRUE(node_.cells.at(id).running && node_.cells.at(id).frozen);
+  node_.fault = nullptr;
+  simulation_.advance_ms(20'000);
+  EXPECT_FALSE(node_.cells.at(id).frozen) << "it is settled in the background";
+  EXPECT_EQ(status(id), SandboxStatus::kRunning);
+  EXPECT_EQ(node_.creates, 1U) << "the same cell";
+}
+
+TEST_F(PauseTest, APauseWhoseAnswerGotLostIsTakenBack) {
+  const std::string id = claim()->id;
+  node_.fault = [](std::string_view operation) {
+    return operation == "freeze" ? FakeNode::Fault::kAnswerLost : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(pause(id));
+  EXPECT_EQ(status(id), SandboxStatus::kRunning);
+  EXPECT_FALSE(node_.cells.at(id).frozen);
+}
+
+TEST_F(PauseTest, LimitsReachAFrozenCell) {
+  const std::string id = claim()->id;
+  ASSERT_TRUE(pause(id));
+  SandboxUpdate change;
+  change.resources.memory = "1Gi";
+  ASSERT_TRUE(simulation_.run(sandboxes_->update(kTeam, id, std::move(change))));
+  EXPECT_EQ(node_.requests.at(id).limits.memory_bytes, 1ULL << 30);
+}
+
 TEST_F(PauseTest, WhatCannotBePausedSaysSo) {
   EXPECT_EQ(pause("rs-none").error().code, Code::kNotFound);
   EXPECT_EQ(resume("rs-none").error().code, Code::kNotFound);
