@@ -18,6 +18,9 @@ std::size_t cost_bytes(const std::string& piece) {
 
 }  // namespace
 
+ArchiveFeed::ArchiveFeed(Loop& loop)
+    : state_(std::make_shared<State>(loop)), patience_left_(kGuestStallTimeout) {}
+
 Task<> ArchiveFeed::offer(std::string piece) {
   State& state = *state_;
   for (;;) {
@@ -61,13 +64,20 @@ bool ArchiveFeed::low() const {
   return state_->bytes < kLowBytes && !state_->closed;
 }
 
+void ArchiveFeed::begin_step() {
+  patience_left_ = kGuestStallTimeout;
+}
+
 Result<std::string_view> ArchiveFeed::next() {
   State& state = *state_;
   {
     std::unique_lock lock{state.mutex};
-    const bool told = state.arrived.wait_for(lock, kGuestStallTimeout, [&state] {
+    const auto since = std::chrono::steady_clock::now();
+    const bool told = state.arrived.wait_for(lock, patience_left_, [&state] {
       return !state.pieces.empty() || state.closed.has_value();
     });
+    patience_left_ -=
+        std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - since);
     if (!told) {
       return fail(Code::kDeadlineExceeded, "the archive stopped coming", "client_stalled");
     }

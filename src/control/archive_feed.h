@@ -2,7 +2,8 @@
 //
 // The loop offers pieces and waits when there are enough; the thread takes them and waits when
 // there are none. A reader that checks low() between its steps hardly ever has to wait, so a slow
-// client does not hold a thread. Whoever offers must close in the end, whatever happened.
+// client does not hold a thread; and all waiting of one step together has an end. Whoever offers
+// must close in the end, whatever happened.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +20,7 @@ namespace atl::control {
 
 class ArchiveFeed final : public oci::ByteSource {
  public:
-  explicit ArchiveFeed(Loop& loop) : state_(std::make_shared<State>(loop)) {}
+  explicit ArchiveFeed(Loop& loop);
 
   // Loop thread.
   Task<> offer(std::string piece);  // waits for room
@@ -28,6 +29,7 @@ class ArchiveFeed final : public oci::ByteSource {
 
   // Any thread.
   bool low() const;  // reading on might wait
+  void begin_step();
   Result<std::string_view> next() override;
 
  private:
@@ -46,7 +48,9 @@ class ArchiveFeed final : public oci::ByteSource {
   };
 
   const std::shared_ptr<State> state_;
-  std::string piece_;  // what the reader has in hand
+  // The reader's.
+  std::string piece_;       // in hand
+  Duration patience_left_;  // of this step
 };
 
 }  // namespace atl::control

@@ -52,8 +52,9 @@ guest::TreeEntry to_wire(const oci::ArchiveEntry& from, const TreeChanges& chang
 Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause) {
   Frames frames;
   std::size_t bytes = 0;
-  for (bool ended = false; bytes < kBatchBytes && !failure_;) {
-    if (auto added = add_frame(frames, ended); !added) {
+  while (bytes < kBatchBytes && !failure_ && !ended_) {
+    const std::size_t before = frames.size();
+    if (auto added = add_frame(frames); !added) {
       Error error = std::move(added).error();
       if (!path_.empty()) {
         error.message = concat("at entry ", to_valid_utf8(path_), ": ", error.message);
@@ -61,10 +62,7 @@ Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause
       failure_ = std::move(error);
       break;
     }
-    if (ended) {
-      break;
-    }
-    bytes += frames.back().second.size();
+    bytes += frames.size() > before ? frames.back().second.size() : 0;
     if (pause && pause()) {
       break;
     }
@@ -75,11 +73,14 @@ Result<TreeBatches::Frames> TreeBatches::next(const std::function<bool()>& pause
   return frames;
 }
 
-Result<> TreeBatches::add_frame(Frames& frames, bool& ended) {
+Result<> TreeBatches::add_frame(Frames& frames) {
   if (left_ == 0) {
     TRY(const auto entry, source_.next());
     if (!entry) {
-      ended = true;
+      ended_ = true;
+      return {};
+    }
+    if (entry->type == oci::EntryType::kSkipped) {
       return {};
     }
     path_ = entry->path;
@@ -135,11 +136,11 @@ Task<guest::TreeDone> write_tree(io::Reactor& reactor, io::OffloadPool& pool, Tr
   TreeBatches batches{source, target.changes};
   for (;;) {
     CO_TRY(const auto frames, co_await pool.run([&batches] { return batches.next(); }));
-    if (frames.empty()) {
-      co_return co_await writer->finish();
-    }
     for (const auto& [kind, bytes] : frames) {
       CO_TRY_DO(co_await writer->send(kind, bytes));
+    }
+    if (batches.ended()) {
+      co_return co_await writer->finish();
     }
   }
 }
@@ -156,7 +157,8 @@ Task<guest::TreeDone> copy_tree(io::Reactor& reactor, TreeCopy from, TreeTarget 
     if (frame.kind == guest::Kind::kEnd && left == 0) {
       co_return co_await output->finish();
     }
-    if (frame.kind == guest::Kind::kData && frame.payload.size() <= left) {
+    if (frame.kind == guest::Kind::kData && !frame.payload.empty() &&
+        frame.payload.size() <= left) {
       left -= frame.payload.size();
       CO_TRY_DO(co_await output->send(guest::Kind::kData, frame.payload));
       continue;

@@ -57,17 +57,20 @@ class TreeBatches {
   TreeBatches(oci::TreeSource& source, const TreeChanges& changes)
       : source_(source), changes_(changes) {}
 
-  // None at the end. `pause` is asked after each frame whether the batch shall end early. An error
-  // names the entry, and comes after all frames before it.
+  // `pause` is asked after each entry and each piece whether the batch shall end early, perhaps
+  // without a frame: entries of type kSkipped make none. An error names the entry, and comes after
+  // all frames before it.
   Result<Frames> next(const std::function<bool()>& pause = {});
+  bool ended() const { return ended_; }  // nothing comes after the last batch
 
  private:
-  Result<> add_frame(Frames& frames, bool& ended);
+  Result<> add_frame(Frames& frames);
 
   oci::TreeSource& source_;
   const TreeChanges& changes_;
   std::string path_;  // of the entry at hand
   std::uint64_t left_ = 0;
+  bool ended_ = false;
   std::optional<Error> failure_;
 };
 

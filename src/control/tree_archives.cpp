@@ -44,7 +44,8 @@ Result<oci::ArchiveEntry> to_archive(const guest::TreeEntry& from) {
   return entry;
 }
 
-// What an archive has for a sandbox: without devices and the like, which are counted.
+// What an archive has for a sandbox. Devices and the like are counted, and stay of type kSkipped:
+// who reads must have a chance to pause between any two entries.
 class UnpackSource final : public oci::TreeSource {
  public:
   UnpackSource(oci::ByteSource& bytes, oci::ArchiveLimits limits)
@@ -54,13 +55,13 @@ class UnpackSource final : public oci::TreeSource {
     if (!reader_) {
       TRY(reader_, oci::ArchiveReader::open({.stream = &bytes_}, limits_));
     }
-    for (;;) {
-      TRY(auto entry, reader_->next());
-      if (!entry || (entry->type != oci::EntryType::kSkipped && !entry->path.empty())) {
-        return entry;
-      }
-      skipped_ += entry->type == oci::EntryType::kSkipped ? 1 : 0;
+    TRY(auto entry, reader_->next());
+    if (entry && entry->type == oci::EntryType::kSkipped) {
+      ++skipped_;
+    } else if (entry && entry->path.empty()) {
+      entry->type = oci::EntryType::kSkipped;  // the directory itself
     }
+    return entry;
   }
   Result<std::size_t> read(std::span<char> buffer) override { return reader_->read(buffer); }
   std::uint64_t skipped() const { return skipped_; }
@@ -94,7 +95,10 @@ Task<guest::TreeDone> write_from(io::OffloadPool& pool, ArchiveFeed& feed, Unpac
                                  GuestClient client, TreeTarget target) {
   CO_TRY(const auto writer, co_await TreeWriter::open(client.reactor(), target));
   TreeBatches batches{source, target.changes};
-  const auto step = [&batches, &feed] { return batches.next([&feed] { return feed.low(); }); };
+  const auto step = [&batches, &feed] {
+    feed.begin_step();
+    return batches.next([&feed] { return feed.low(); });
+  };
   for (;;) {
     CO_TRY_DO(co_await feed.wait_until_filled());
     const auto frames = co_await pool.run(step);
@@ -103,11 +107,11 @@ Task<guest::TreeDone> write_from(io::OffloadPool& pool, ArchiveFeed& feed, Unpac
       (void)co_await writer->abandon();
       co_return fail(frames.error());
     }
-    if (frames->empty()) {
-      co_return co_await writer->finish();
-    }
     for (const auto& [kind, bytes] : *frames) {
       CO_TRY_DO(co_await writer->send(kind, bytes));
+    }
+    if (batches.ended()) {
+      co_return co_await writer->finish();
     }
   }
 }
@@ -116,7 +120,8 @@ Task<guest::TreeDone> write_from(io::OffloadPool& pool, ArchiveFeed& feed, Unpac
 
 Task<ArchiveDownload::Item> ArchiveDownload::receive() {
   CO_TRY(const Frame frame, co_await channel_->receive(kGuestStallTimeout));
-  if (frame.kind == Kind::kData && frame.payload.size() <= left_) {
+  // No bytes at all are refused: a batch is full when it has enough of them.
+  if (frame.kind == Kind::kData && !frame.payload.empty() && frame.payload.size() <= left_) {
     left_ -= frame.payload.size();
     co_return Item{frame.kind, std::string{frame.payload}};
   }

@@ -17,8 +17,8 @@ namespace atl::oci {
 class TreeSource {
  public:
   virtual ~TreeSource() = default;
-  // The next entry, never of type kSkipped; nullopt at the end. The target of a hard link is an
-  // entry that came before.
+  // The next entry; nullopt at the end. One of type kSkipped is nothing to write, only a moment to
+  // pause. The target of a hard link is an entry that came before.
   virtual Result<std::optional<ArchiveEntry>> next() = 0;
   // Bytes of the file at hand; 0 when all have been read. All must be read before next().
   virtual Result<std::size_t> read(std::span<char> buffer) = 0;
