@@ -131,8 +131,8 @@ Task<> Contexts::run() {
 
 const TemplateDefaults& Contexts::defaults(const SandboxRef& sandbox) const {
   const auto row = sandboxes_.get(sandbox.team_id, sandbox.sandbox_id);
-  return sandboxes_.templates().defaults(row ? std::string_view{row->template_name}
-                                             : std::string_view{});
+  return sandboxes_.templates().defaults(
+      row ? std::string_view{row->template_name} : std::string_view{}, sandbox.team_id);
 }
 
 Task<GuestClient> Contexts::guest(SandboxRef sandbox) {

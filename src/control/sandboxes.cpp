@@ -120,7 +120,7 @@ Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
                        : concat("sandbox ", id, " is ", status, " and cannot be used now"),
                    "sandbox_not_running");
   }
-  const TemplateDefaults& defaults = templates_.defaults(row.template_name);
+  const TemplateDefaults& defaults = templates_.defaults(row.template_name, row.team_id);
   StringMap env = row.env;
   env.insert(defaults.env.begin(), defaults.env.end());
   co_return RunningSandbox{row.id, entry->guest_socket, std::move(env), defaults.user,

@@ -203,7 +203,7 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   if (request.origin) {
     source.layers = request.origin->layers;  // its template may have changed, or be gone
   } else {
-    TRY(source, templates_.find_ready(request.template_name));
+    TRY(source, templates_.find_ready(request.template_name, request.team_id));
   }
   TRY(const auto limits, claim_limits(request, source.name));
   TRY_DO(validate_env(request.env, "config.env_vars"));

@@ -112,20 +112,16 @@ Result<> TemplateJobs::check_free(std::string_view name) const {
 
 // The template as somebody of this team may change it.
 Result<Template> TemplateJobs::own(const TemplateRef& ref) const {
-  TRY(Template row, parts_.sandboxes.templates().find(ref.name));
+  TRY(Template row, parts_.sandboxes.templates().find(ref.name, ref.team_id));
   if (row.builtin) {
     return protected_builtin(row.name);
-  }
-  if (row.team_id != ref.team_id) {
-    return fail(Code::kNotFound, concat("there is no template \"", ref.name, "\""),
-                "template_not_found");
   }
   return row;
 }
 
 Task<Template> TemplateJobs::register_new(const TemplateRef& ref, std::string spec) {
   CO_TRY_DO(check_template_name(ref.name));
-  if (parts_.sandboxes.templates().find(ref.name)) {
+  if (parts_.sandboxes.templates().taken(ref.name)) {
     co_return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
   }
   if (parts_.sandboxes.templates().all().size() >= kMaxTemplates) {
@@ -242,6 +238,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::begin(Template row, Work work) {
   }
   auto job = std::make_shared<Job>();
   CO_TRY(job->directory, make_directory(parts_.directory));
+  job->team_id = row.team_id;
   job->cancel = std::make_unique<CancelState>(scope_->context().cancel);
   jobs_.insert_or_assign(row.name, job);
   ++running_;
@@ -262,7 +259,7 @@ Task<> TemplateJobs::run_job(std::string name, Work work) {
     return {};
   }));
   // Last: whoever reads that it is ready may change or delete it at once.
-  auto settled = co_await shielded(settle(name, built));
+  auto settled = co_await shielded(settle({job->team_id, name}, built));
   --running_;
   job->cancel.reset();
   Result<> outcome = built ? std::move(settled) : Result<>{fail(built.error())};
@@ -281,8 +278,8 @@ Task<> TemplateJobs::run_job(std::string name, Work work) {
 }
 
 // The row says how it ended. A rebuild that failed leaves what was there.
-Task<> TemplateJobs::settle(std::string name, const Result<BuiltImage>& built) {
-  CO_TRY(Template row, parts_.sandboxes.templates().find(name));
+Task<> TemplateJobs::settle(TemplateRef ref, const Result<BuiltImage>& built) {
+  CO_TRY(Template row, parts_.sandboxes.templates().find(ref.name, ref.team_id));
   row.updated_at = parts_.clock.now();
   if (built) {
     row.layers = built->layers;

@@ -85,6 +85,7 @@ class TemplateJobs {
     std::shared_ptr<BuildLog> log = std::make_shared<BuildLog>();
     std::unique_ptr<CancelState> cancel;  // while it runs
     std::string directory;                // private, removed with the job
+    std::string team_id;                  // whose templates it may use
   };
   using Work = std::function<Task<BuiltImage>(Job& job)>;
 
@@ -93,7 +94,7 @@ class TemplateJobs {
   Task<Template> register_new(const TemplateRef& ref, std::string spec);
   Task<std::shared_ptr<BuildLog>> begin(Template row, Work work);
   Task<> run_job(std::string name, Work work);
-  Task<> settle(std::string name, const Result<BuiltImage>& built);
+  Task<> settle(TemplateRef ref, const Result<BuiltImage>& built);
   Task<> remove_unreferenced(std::vector<std::string> candidates);
   Task<> trim_cache();
   void on_builtin_event(const node::Event& event);

@@ -64,12 +64,12 @@ Task<BuiltImage> TemplateJobs::fetch(Job& job, std::string reference, PullOption
   co_return co_await open_layout(job, std::move(layout));
 }
 
-// FROM and COPY --from: a template of ours first, so that builds work without a registry.
+// FROM and COPY --from: a template of the team first, so that builds work without a registry.
 Task<BuiltImage> TemplateJobs::find_base(Job& job, std::string reference, PullOptions options) {
-  const auto known = parts_.sandboxes.templates().find(reference);
-  if (known) {
-    CO_TRY(const Template row, parts_.sandboxes.templates().find_ready(reference));
-    const TemplateDefaults& defaults = parts_.sandboxes.templates().defaults(row.name);
+  const Templates& templates = parts_.sandboxes.templates();
+  if (templates.find(reference, job.team_id)) {
+    CO_TRY(const Template row, templates.find_ready(reference, job.team_id));
+    const TemplateDefaults& defaults = templates.defaults(row.name, job.team_id);
     BuiltImage image{row.layers, {}};
     if (row.builtin) {
       image.config.working_dir = "/";  // RUN is for root here, whatever user sandboxes have
@@ -126,7 +126,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::build(TemplateRef ref, std::string
   }
   CO_TRY_DO(check_free(ref.name));
   Template row;
-  if (parts_.sandboxes.templates().find(ref.name)) {
+  if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
     CO_TRY(row, own(ref));
   } else {
     CO_TRY(row, co_await register_new(ref, "{}"));
@@ -140,7 +140,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::strin
   auto file = std::make_shared<UploadedFile>(upload);  // shared with the job's work
   CO_TRY_DO(check_free(ref.name));
   Template row;
-  if (parts_.sandboxes.templates().find(ref.name)) {
+  if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
     CO_TRY(row, own(ref));
   } else {
     CO_TRY(row, co_await register_new(ref, "{}"));
@@ -164,7 +164,7 @@ Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {
 }
 
 Task<std::shared_ptr<BuildLog>> TemplateJobs::pull(TemplateRef ref, PullOptions options) {
-  CO_TRY(const Template row, parts_.sandboxes.templates().find(ref.name));
+  CO_TRY(const Template row, parts_.sandboxes.templates().find(ref.name, ref.team_id));
   if (row.builtin) {
     co_return co_await pull_builtin(row);
   }

@@ -122,12 +122,15 @@ const Templates::Entry* Templates::entry(std::string_view name) const {
   return nullptr;
 }
 
-Result<Template> Templates::find(std::string_view name) const {
-  if (const Entry* found = entry(name); found != nullptr) {
+Result<Template> Templates::find(std::string_view name, std::string_view team_id) const {
+  if (const Entry* found = entry(name); found != nullptr && found->visible_to(team_id)) {
     return found->row;
   }
   std::string known;
   for (const auto& [key, value] : entries_) {
+    if (!value.visible_to(team_id)) {
+      continue;
+    }
     known += known.empty() ? "" : ", ";
     known += key;
   }
@@ -137,8 +140,12 @@ Result<Template> Templates::find(std::string_view name) const {
               "template_not_found");
 }
 
-Result<Template> Templates::find_ready(std::string_view name) const {
-  TRY(Template value, find(name));
+bool Templates::taken(std::string_view name) const {
+  return entry(name) != nullptr;
+}
+
+Result<Template> Templates::find_ready(std::string_view name, std::string_view team_id) const {
+  TRY(Template value, find(name, team_id));
   if (value.state == TemplateState::kReady) {
     return value;
   }
@@ -161,6 +168,11 @@ const TemplateDefaults& Templates::defaults(std::string_view name) const {
   static const TemplateDefaults kPlatform = platform_defaults();
   const Entry* found = entry(name);
   return found == nullptr ? kPlatform : found->defaults;
+}
+
+const TemplateDefaults& Templates::defaults(std::string_view name, std::string_view team_id) const {
+  const Entry* found = entry(name);
+  return defaults(found != nullptr && found->visible_to(team_id) ? name : std::string_view{});
 }
 
 std::vector<Template> Templates::all() const {

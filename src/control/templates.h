@@ -34,16 +34,21 @@ class Templates {
   // time it also reads what people made; one that was being made then has failed.
   Task<> refresh(StoreAccess store, std::vector<node::TemplateInfo> infos, UnixMillis now);
 
-  // By name or alias; kNotFound names the ones there are.
-  Result<Template> find(std::string_view name) const;
+  // By name or alias, as this team sees it: builtin ones are everybody's, the others their team's.
+  // kNotFound names the ones it has.
+  Result<Template> find(std::string_view name, std::string_view team_id) const;
   // The same, but only if sandboxes can be made of it; else kFailedPrecondition with reason
   // template_not_ready or template_failed.
-  Result<Template> find_ready(std::string_view name) const;
+  Result<Template> find_ready(std::string_view name, std::string_view team_id) const;
+  // Whether any team has it: names are unique on a server.
+  bool taken(std::string_view name) const;
   // A builtin that the node has and does not make at the moment.
   bool absent(std::string_view name) const;
-  // Of an unknown template: those of the platform.
+  // Of a template that the team does not have (any more): those of the platform.
+  const TemplateDefaults& defaults(std::string_view name, std::string_view team_id) const;
+  // The same for a template that was found for its team just before.
   const TemplateDefaults& defaults(std::string_view name) const;
-  // The ones that can be used, builtin first.
+  // Every team's, builtin first.
   std::vector<Template> all() const;
   bool any_ready() const;
 
@@ -57,6 +62,9 @@ class Templates {
   struct Entry {
     Template row;
     TemplateDefaults defaults;
+    bool visible_to(std::string_view team_id) const {
+      return row.builtin || row.team_id == team_id;
+    }
   };
   Task<> load(StoreAccess store, UnixMillis now);
   const Entry* entry(std::string_view name) const;

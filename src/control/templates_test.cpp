@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "base/strings.h"
 #include "control/build_log.h"
+#include "control/sandboxes_fixture.h"
 #include "control/template_spec.h"
 
 namespace atl::control {
@@ -60,6 +61,54 @@ TEST(TemplateNames, Grammar) {
     EXPECT_FALSE(check_template_name(bad)) << bad;
   }
   EXPECT_FALSE(check_template_name(std::string(64, 'a')));
+}
+
+class TemplateTeams : public SandboxesTest {
+ protected:
+  void put(std::string name, std::string team_id) {
+    Template value{.name = std::move(name),
+                   .layers = {"layer-1"},
+                   .spec = R"({"envVars":{"SECRET":"of the team"}})",
+                   .builtin = false,
+                   .team_id = std::move(team_id)};
+    value.state = TemplateState::kReady;
+    const auto kept = simulation_.run(
+        sandboxes_->changeable_templates().put(StoreAccess{*store_, nullptr}, std::move(value)));
+    ASSERT_TRUE(kept) << kept.error().message;
+  }
+};
+
+TEST_F(TemplateTeams, EachSeesItsOwnAndTheBuiltinOnes) {
+  put("of-a", "a");
+  put("of-b", "b");
+  const Templates& templates = sandboxes_->templates();
+  EXPECT_TRUE(templates.find("of-a", "a"));
+  EXPECT_TRUE(templates.find_ready("default", "a"));
+  EXPECT_TRUE(templates.find_ready("default", "b"));
+  EXPECT_TRUE(templates.taken("of-a"));
+  EXPECT_FALSE(templates.taken("of-c"));
+  for (const auto& found : {templates.find("of-a", "b"), templates.find_ready("of-a", "b"),
+                            templates.find("misspelt", "b")}) {
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().reason, "template_not_found");
+    const std::string_view names =
+        std::string_view{found.error().message}.substr(found.error().message.find("there is: "));
+    EXPECT_EQ(names.find("of-a"), std::string_view::npos) << names;
+    EXPECT_NE(names.find("default, of-b"), std::string_view::npos) << names;
+  }
+  EXPECT_TRUE(templates.defaults("of-a", "a").env.contains("SECRET"));
+  EXPECT_FALSE(templates.defaults("of-a", "b").env.contains("SECRET"));
+}
+
+TEST_F(TemplateTeams, NobodyClaimsFromAnothersTemplate) {
+  put("ours", kTeam);
+  put("theirs", "b");
+  EXPECT_TRUE(claim({.template_name = "ours"}));
+  for (const auto& refused :
+       {claim({.template_name = "theirs"}), claim({.team_id = "b", .template_name = "ours"})}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().reason, "template_not_found");
+  }
 }
 
 class BuildLogTest : public ::testing::Test {

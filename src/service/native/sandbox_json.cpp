@@ -231,16 +231,17 @@ Result<control::SandboxUpdate> parse_update(const Json& body) {
   return update;
 }
 
-Result<control::ListRequest> parse_list(std::string_view query,
+Result<control::ListRequest> parse_list(std::string_view query, std::string_view team_id,
                                         const control::Templates& templates) {
   constexpr std::string_view kMetadata = "metadata.";
   control::ListRequest request;
+  request.team_id = team_id;
   TRY(const auto pairs, query_pairs(query));
   for (const auto& [name, value] : pairs) {
     if (name == "status" || name == "state") {
       TRY_DO(parse_status_filter(value, request));
     } else if (name == "template_id" || name == "template") {
-      const auto found = templates.find(value);
+      const auto found = templates.find(value, team_id);
       request.template_name = found ? found->name : value;
     } else if (name == "name") {
       request.name = value;

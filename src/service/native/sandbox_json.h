@@ -19,7 +19,7 @@ Result<ParsedClaim> parse_claim(const Json& body);
 Json claim_json(const control::ClaimAnswer& answer, bool many);
 
 Result<control::SandboxUpdate> parse_update(const Json& body);
-Result<control::ListRequest> parse_list(std::string_view query,
+Result<control::ListRequest> parse_list(std::string_view query, std::string_view team_id,
                                         const control::Templates& templates);
 
 }  // namespace atl::service::native

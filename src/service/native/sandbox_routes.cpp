@@ -95,8 +95,8 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
 }
 
 Task<> SandboxRoutes::list(NativeExchange& exchange) {
-  CO_TRY(auto request, parse_list(exchange.request().query, sandboxes_.templates()));
-  request.team_id = exchange.principal().team_id;
+  CO_TRY(const auto request, parse_list(exchange.request().query, exchange.principal().team_id,
+                                        sandboxes_.templates()));
   const auto answer = sandboxes_.list(request);
   Json sandboxes = Json::array();
   for (const auto& sandbox : answer.sandboxes) {

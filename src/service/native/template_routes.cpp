@@ -124,15 +124,9 @@ void TemplateRoutes::add_to(RouteTable& table) {
             [this, id_of](NativeExchange& e, const auto& p) { return logs(e, id_of(p)); });
 }
 
-// Builtin ones are everybody's, the others their team's.
 Result<Template> TemplateRoutes::visible(const NativeExchange& exchange,
                                          std::string_view id) const {
-  TRY(Template value, sandboxes_.templates().find(to_lower(id)));
-  if (!value.builtin && value.team_id != exchange.principal().team_id) {
-    return fail(Code::kNotFound, concat("there is no template \"", to_valid_utf8(id), "\""),
-                "template_not_found");
-  }
-  return value;
+  return sandboxes_.templates().find(to_lower(id), exchange.principal().team_id);
 }
 
 Json TemplateRoutes::template_json(const Template& value) const {

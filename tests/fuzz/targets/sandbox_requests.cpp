@@ -9,7 +9,7 @@ namespace atl::fuzz {
 namespace {
 
 void read_list(std::string_view query) {
-  const auto list = service::native::parse_list(query, control::Templates{});
+  const auto list = service::native::parse_list(query, "team", control::Templates{});
   if (!list) {
     return;
   }
