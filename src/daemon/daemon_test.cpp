@@ -176,13 +176,16 @@ TEST_F(LayoutTest, OnlyOneMayRunOnADirectory) {
   const auto layout = open_layout(directory_ + "/d");
   ASSERT_TRUE(layout);
   {
-    const auto lock = lock_layout(*layout);
+    EXPECT_FALSE(running_address(layout->data_dir));
+    const auto lock = lock_layout(*layout, "127.0.0.1:7070");
     ASSERT_TRUE(lock) << lock.error().message;
-    const auto second = lock_layout(*layout);
+    EXPECT_EQ(running_address(layout->data_dir).value_or("none"), "127.0.0.1:7070");
+    const auto second = lock_layout(*layout, "127.0.0.1:7071");
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos);
   }
-  EXPECT_TRUE(lock_layout(*layout));
+  EXPECT_FALSE(running_address(layout->data_dir));  // what the file says counts no longer
+  EXPECT_TRUE(lock_layout(*layout, ""));
   EXPECT_TRUE(open_layout(directory_ + "/d"));  // with its lock file it is recognised
 }
 

@@ -85,8 +85,14 @@ Result<> give_database(const std::string& path, const Account& account) {
   return {};
 }
 
-bool is_alive(const std::string& lock_text) {
-  const auto pid = parse_u64(trim(lock_text));
+// The text of a lock: "<pid>\n<address>\n".
+std::string_view line_of(std::string_view lock_text, std::size_t index) {
+  const auto lines = split(lock_text, '\n');
+  return index < lines.size() ? trim(lines[index]) : std::string_view{};
+}
+
+bool is_alive(std::string_view lock_text) {
+  const auto pid = parse_u64(line_of(lock_text, 0));
   return pid && *pid > 0 && *pid <= INT_MAX && ::kill(static_cast<pid_t>(*pid), 0) == 0;
 }
 
@@ -115,7 +121,7 @@ Result<Layout> open_layout(const std::string& data_dir) {
   return layout;
 }
 
-Result<Fd> lock_layout(const Layout& layout) {
+Result<Fd> lock_layout(const Layout& layout, std::string_view address) {
   const std::string path = layout.lock_file();
   Fd fd{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!fd) {
@@ -130,16 +136,29 @@ Result<Fd> lock_layout(const Layout& layout) {
     const std::string holder = read_file(path).value_or("");
     if (is_alive(holder) || attempt == kLockAttempts) {
       return fail(Code::kFailedPrecondition,
-                  concat("Atoll already runs on ", layout.data_dir, " (process ", trim(holder),
-                         "); stop it or use another --data-dir"));
+                  concat("Atoll already runs on ", layout.data_dir, " (process ",
+                         line_of(holder, 0), "); stop it or use another --data-dir"));
     }
     std::this_thread::sleep_for(kLockPause);
   }
-  const std::string text = concat(::getpid(), "\n");
+  const std::string text = concat(::getpid(), "\n", address, "\n");
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
     return fail_errno(concat("writing ", path));
   }
   return fd;
+}
+
+Result<std::string> running_address(const std::string& data_dir) {
+  const std::string path = concat(data_dir, "/lock");
+  const Fd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  if (!fd) {
+    return fail_errno(concat("opening ", path));
+  }
+  TRY(const std::string text, read_file(path));
+  if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK || !is_alive(text)) {
+    return fail(Code::kNotFound, concat("no server runs on ", data_dir));
+  }
+  return std::string{line_of(text, 1)};
 }
 
 Result<> prepare_directories(const Layout& layout, const Account& account) {

@@ -1,7 +1,7 @@
 // Where an installation keeps things, with owners and modes. All of it is made by the supervisor.
 //
 //   <data-dir>            root      0711   the installation; its real path names the instance
-//     lock                root      0600   locked while it runs; contains the supervisor's pid
+//     lock                root      0600   locked while it runs; the supervisor's pid, its address
 //     admin.key           root      0600
 //     pool/               root      0700   layers and uppers
 //     cells/              root      0700   the node's records
@@ -45,7 +45,10 @@ inline constexpr const char* kUidClaims = "/run/atoll/uids";
 // Makes the data directory when there is none. Refuses one that holds other things.
 Result<Layout> open_layout(const std::string& data_dir);
 // Says who runs here when somebody does. The lock lives as long as the descriptor and its copies.
-Result<Fd> lock_layout(const Layout& layout);
+// `address` is where the API shall listen, for running_address().
+Result<Fd> lock_layout(const Layout& layout, std::string_view address);
+// The address of the server that runs on this directory now; kNotFound when none does.
+Result<std::string> running_address(const std::string& data_dir);
 // REQUIRES: the lock.
 Result<> prepare_directories(const Layout& layout, const Account& account);
 // Shows <data-dir>/db at run_dir/db in this mount namespace only.

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "daemon/api_process.h"
+#include "daemon/layout.h"
 #include "daemon/node_process.h"
 #include "daemon/options.h"
 #include "daemon/serve.h"
@@ -84,7 +85,18 @@ int print_for_clients(const ServeOptions& options, bool json) {
   return client(static_cast<int>(arguments.size()), arguments.data());
 }
 
-// `atoll dev`: a server with its clients' part printed, or only that when one answers already.
+// Printing for clients shows the server the key: whoever else sits on the port must not get it, nor
+// another machine whose address was given.
+bool runs_already(const ServeOptions& options) {
+  const auto bound = io::Listener::bind_tcp(options.host, options.port);
+  if (bound || bound.error().reason != "EADDRINUSE") {
+    return false;
+  }
+  const auto address = running_address(options.data_dir);
+  return address && *address == concat(options.host, ":", options.port);
+}
+
+// `atoll dev`: a server with its clients' part printed, or only that when ours runs already.
 int dev(int argc, char** argv, std::span<char* const> words) {
   std::vector<char*> serve_words;
   bool only_print = false;
@@ -109,7 +121,7 @@ int dev(int argc, char** argv, std::span<char* const> words) {
     std::fprintf(stderr, "atoll dev: %s\nSee: atoll dev --help\n", options.error().message.c_str());
     return code_exit_status(options.error().code);
   }
-  if (options->port != 0 && !io::Listener::bind_tcp(options->host, options->port)) {
+  if (options->port != 0 && runs_already(*options)) {
     return print_for_clients(*options, json);
   }
   options->print_for_clients = true;

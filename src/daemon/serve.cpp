@@ -122,7 +122,7 @@ Result<> run_serve(const ServeOptions& options) {
   TRY(const std::string guest_binary, find_guest_binary(options.guest_binary));
   TRY(const Layout layout, open_layout(options.data_dir));
   TRY(const Account account, find_account(options.user, layout.instance));
-  TRY(const Fd lock, lock_layout(layout));
+  TRY(const Fd lock, lock_layout(layout, concat(options.host, ":", options.port)));
   // Before anything is made that a failure would leave behind.
   TRY(const Fd privileged_port, bind_privileged_port(options));
   TRY_DO(check_port_is_free(options));
