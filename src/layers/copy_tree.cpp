@@ -241,7 +241,7 @@ class Copier {
 }  // namespace
 
 Result<> copy_tree(const TreePlace& from, const TreePlace& to) {
-  const std::string links_name = unique_name(".", "links");
+  const std::string links_name = unique_name(kNewPrefix, "links");
   if (::mkdirat(to.parent_fd, links_name.c_str(), 0700) != 0) {
     return fail_errno("creating a directory for hard links");
   }

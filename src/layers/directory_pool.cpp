@@ -26,7 +26,6 @@ constexpr const char* kLayers = "layers";
 constexpr const char* kUppers = "uppers";
 constexpr const char* kSnapshots = "snapshots";
 constexpr const char* kTrash = "trash";
-constexpr std::string_view kNewPrefix = ".new-";
 
 Result<std::vector<std::string>> list_ids(int directory_fd) {
   TRY(std::vector<std::string> names, list_names(directory_fd));
@@ -231,9 +230,14 @@ class DirectoryPool final : public Pool {
       throw_away_half_made(uppers_.get(), temporary);
       return failed;
     }
-    TRY_DO(sync());
-    throw_away_half_made(uppers_.get(), temporary);  // what it was before
-    return {};
+    auto durable = sync();
+    // Who hears of a failure may count on what was there.
+    if (!durable &&
+        ::renameat2(uppers_.get(), id.c_str(), uppers_.get(), temporary.c_str(), flags) != 0) {
+      return fail(errno_error(concat(durable.error().message, "; putting back upper ", id)));
+    }
+    throw_away_half_made(uppers_.get(), temporary);  // what it was before, or has not become
+    return durable;
   }
 
   Result<> sync_uppers() override { return sync(); }
