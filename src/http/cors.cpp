@@ -46,6 +46,7 @@ class CorsExchange final : public Exchange {
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }
+  Event& server_stops() override { return inner_.server_stops(); }
   Task<std::unique_ptr<WebSocket>> accept_websocket(WebSocketOptions options) override {
     return inner_.accept_websocket(std::move(options));
   }

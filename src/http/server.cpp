@@ -130,6 +130,7 @@ Task<std::unique_ptr<io::Stream>> Server::Impl::open(std::unique_ptr<io::FdStrea
 
 void Server::Impl::drain() {
   core.draining = true;
+  core.stops.set();
   if (accepting != nullptr) {
     accepting->cancel();
   }

@@ -49,6 +49,9 @@ class Exchange {
   // Ends when the client has closed its side or sent something out of turn: lets a handler that
   // waits for something else notice that nobody is waiting any more. Cancel it before responding.
   virtual Task<> client_gone() = 0;
+  // Set once the server drains: an answer without an end of its own must break off then, or the
+  // server would wait for it.
+  virtual Event& server_stops() = 0;
   // Makes the connection a WebSocket, when the request asks for one; else fails with
   // kInvalidArgument and the request is still to be answered. The socket must not outlive the
   // exchange. When the handler returns without having closed it, the server does.
@@ -70,7 +73,8 @@ class Server {
 
   // Serves until cancelled or drained. Every connection is a child of this task.
   Task<> run();
-  // Stops accepting, closes idle connections, lets requests under way finish; run() then returns.
+  // Stops accepting, closes idle connections, tells endless answers, lets requests under way
+  // finish; run() then returns.
   void drain();
   std::uint16_t port() const;
 

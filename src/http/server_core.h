@@ -52,6 +52,7 @@ class ServerCore {
   const tls::Context* const tls;
   ServerMetrics metrics;
   bool draining = false;
+  Event stops;  // when draining begins, for the answers that last
 
  private:
   std::time_t date_seconds_ = 0;

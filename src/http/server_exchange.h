@@ -29,6 +29,7 @@ class ServerExchange final : public Exchange {
   Task<> finish() override;
   bool started() const override { return state_ != State::kOpen; }
   Task<> client_gone() override;
+  Event& server_stops() override { return core_.stops; }
   Task<std::unique_ptr<WebSocket>> accept_websocket(WebSocketOptions options) override;
   const std::string& peer() const override { return peer_; }
 

@@ -159,6 +159,31 @@ TEST(ServerDrain, FinishesTheRunningRequestAndRefusesNewClients) {
   EXPECT_TRUE(answer->ends_with("done"));
 }
 
+Task<> follow_for_ever(Exchange& exchange, Gate& gate) {
+  CO_TRY_DO(co_await exchange.start(200, {}, std::nullopt));
+  gate.entered.set();
+  CO_TRY_DO(co_await exchange.server_stops().wait());
+  co_return fail(Code::kUnavailable, "the server stops");
+}
+
+TEST(ServerDrain, TellsAnswersWithoutAnEnd) {
+  Gate gate;
+  TestServer server{[&gate](Exchange& exchange) { return follow_for_ever(exchange, gate); }};
+  struct Steps {
+    static Task<std::string> run(TestServer& server, Gate& gate) {
+      CO_TRY(auto follower, co_await connect_raw(server));
+      CO_TRY_DO(co_await follower->write(kGet));
+      CO_TRY_DO(co_await gate.entered.wait());
+      server.server().drain();
+      co_return co_await read_to_end(*follower);
+    }
+  };
+  const auto answer = server.run(Steps::run(server, gate));
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_FALSE(answer->ends_with("0\r\n\r\n"));  // nobody takes it for the whole
+}
+
 TEST(ServerDrain, BeforeRunMeansNothingIsServed) {
   TestServer server{say_hello};
   server.server().drain();

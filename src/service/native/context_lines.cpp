@@ -27,10 +27,13 @@ std::string output_line(const guest::Output& output) {
 Task<> send_events(NativeExchange& exchange, ProcessStream& stream) {
   for (;;) {
     Result<ProcessStream::Event> event;
+    if (exchange.server_stops().is_set()) {
+      co_return fail(server_stops_error());  // also while there is always more
+    }
     if (stream.ready()) {
       event = co_await stream.next();
     } else {
-      event = co_await while_client_waits(exchange, stream.next());
+      event = co_await while_followed(exchange, stream.next());
     }
     if (!event) {
       co_return fail(std::move(event).error());

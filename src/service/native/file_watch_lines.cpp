@@ -35,9 +35,12 @@ Task<> FileRoutes::watch_lines(NativeExchange& exchange, control::SandboxRef san
     CO_TRY_DO(co_await exchange.write(line));
     // An event that the deadline cuts off stays in the channel for the next turn.
     auto event =
-        co_await with_deadline(kBlankLineInterval, while_client_waits(exchange, watch->next()));
+        co_await with_deadline(kBlankLineInterval, while_followed(exchange, watch->next()));
     if (!event && !is_silence(event.error())) {
       co_return fail(std::move(event).error());
+    }
+    if (exchange.server_stops().is_set()) {
+      co_return fail(server_stops_error());  // also while there is always more
     }
     line = event ? event_line(*event) : "\n";
   }

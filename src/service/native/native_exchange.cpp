@@ -76,4 +76,15 @@ Task<> cancel_when_client_gone(http::Exchange& exchange, CancelState& cancel) {
   co_return ok();
 }
 
+Task<> cancel_when_server_stops(http::Exchange& exchange, CancelState& cancel) {
+  if (auto stops = co_await exchange.server_stops().wait(); stops) {
+    cancel.cancel();
+  }
+  co_return ok();
+}
+
+Error server_stops_error() {
+  return {Code::kUnavailable, "the server stops; ask again from here", "server_stops"};
+}
+
 }  // namespace atl::service::native

@@ -23,6 +23,7 @@ class NativeExchange final : public http::Exchange {
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }
+  Event& server_stops() override { return inner_.server_stops(); }
   Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override;
   const std::string& peer() const override { return inner_.peer(); }
 
@@ -79,6 +80,26 @@ Task<T> while_client_waits(http::Exchange& exchange, Task<T> task) {
   watching.spawn("client watch", cancel_when_client_gone(exchange, cancel));
   auto result = co_await std::move(task).under(inner);
   (void)co_await watching.cancel_and_join();
+  co_return std::move(result);
+}
+
+// The same for an answer that is followed without an end: it also ends when the server stops, with
+// kUnavailable. Broken off and not finished, so that no client takes it for the whole; it goes on
+// from where it was with the next server.
+Task<> cancel_when_server_stops(http::Exchange& exchange, CancelState& cancel);
+Error server_stops_error();
+template <class T>
+Task<T> while_followed(http::Exchange& exchange, Task<T> task) {
+  TaskContext& outer = co_await current_context();
+  CancelState cancel{outer.cancel};
+  TaskContext inner{outer.loop, &cancel};
+  Scope watching{outer};
+  watching.spawn("server watch", cancel_when_server_stops(exchange, cancel));
+  auto result = co_await while_client_waits(exchange, std::move(task)).under(inner);
+  (void)co_await watching.cancel_and_join();
+  if (!result && exchange.server_stops().is_set()) {
+    co_return fail(server_stops_error());
+  }
   co_return std::move(result);
 }
 
