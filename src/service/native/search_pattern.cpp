@@ -1,5 +1,7 @@
 #include "service/native/search_pattern.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/strings.h"
@@ -18,6 +20,17 @@ bool is_special(char c) {
   return kSpecial.find(c) != std::string_view::npos;
 }
 
+bool is_class(std::string_view name) {
+  constexpr std::array<std::string_view, 12> kClasses{"alnum", "alpha", "blank", "cntrl",
+                                                      "digit", "graph", "lower", "print",
+                                                      "punct", "space", "upper", "xdigit"};
+  return std::ranges::find(kClasses, name) != kClasses.end();
+}
+
+bool is_ascii(std::string_view character) {
+  return character.size() == 1 && static_cast<unsigned char>(character[0]) < 0x80;
+}
+
 // The length of the character that begins here.
 std::size_t character_size(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
@@ -26,21 +39,13 @@ std::size_t character_size(std::string_view text) {
 }
 
 std::string utf8(std::uint32_t point) {
-  std::string out;
   if (point < 0x80) {
-    out += static_cast<char>(point);
-  } else if (point < 0x800) {
-    out += static_cast<char>(0xc0 | (point >> 6));
-    out += static_cast<char>(0x80 | (point & 0x3f));
-  } else if (point < 0x10000) {
-    out += static_cast<char>(0xe0 | (point >> 12));
-    out += static_cast<char>(0x80 | ((point >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (point & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | (point >> 18));
-    out += static_cast<char>(0x80 | ((point >> 12) & 0x3f));
-    out += static_cast<char>(0x80 | ((point >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (point & 0x3f));
+    return {static_cast<char>(point)};
+  }
+  const unsigned following = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  std::string out{static_cast<char>((0xff00U >> (following + 1)) | (point >> (6 * following)))};
+  for (unsigned left = following; left-- > 0;) {
+    out += static_cast<char>(0x80 | ((point >> (6 * left)) & 0x3f));
   }
   return out;
 }
@@ -323,10 +328,11 @@ class Translator {
   };
 
   Result<> take_set_item(Set& set) {
-    if (rest_.starts_with("[:")) {
-      const auto end = rest_.find(":]");
-      if (end == std::string_view::npos) {
-        return refuse("a class in a bracket is not closed");
+    // "[:" that nothing closes is two characters like others.
+    if (const auto end = rest_.find(":]", 2);
+        rest_.starts_with("[:") && end != std::string_view::npos) {
+      if (!is_class(rest_.substr(2, end - 2))) {
+        return refuse("a bracket has a class that is not known");
       }
       set.items += rest_.substr(0, end + 2);
       rest_.remove_prefix(end + 2);
@@ -355,7 +361,7 @@ class Translator {
     }
     rest_.remove_prefix(1);
     TRY(const auto to, set_character());
-    if (from.size() != 1 || to.size() != 1 || from[0] > to[0]) {
+    if (!is_ascii(from) || !is_ascii(to) || from[0] > to[0]) {
       return refuse("a range in a bracket must be within ASCII and ascend");
     }
     set.items += concat("[.", from, ".]-[.", to, ".]");

@@ -63,6 +63,8 @@ TEST(SearchPattern, WhatPeopleWrite) {
       {"{x}", {"{x}"}, {"x"}},
       {"a{2}", {"aa"}, {"a"}},
       {"\\Aabc\\z", {"abc"}, {"abcd"}},
+      {"^[a[:]+$", {"a[:"}, {"b"}},
+      {"^[[:upper:][:digit:]]+$", {"A1"}, {"a"}},
       {"a|b|", {"zzz"}, {}},
       {"()", {"anything"}, {}},
   };
@@ -81,11 +83,13 @@ TEST(SearchPattern, WhatPeopleWrite) {
 }
 
 TEST(SearchPattern, WhatIsRefused) {
-  for (const char* pattern : {"",       "(a)\\1",      "(?=a)", "(?!a)",     "(?<=a)b", "(?>a)",
-                              "a(?i)b", "*a",          "a**",   "a+*",       "(*a)",    "a|*",
-                              "(a",     "a)",          "[a",    "[[:alpha:", "a\\",     "\\y",
-                              "\\x4",   "\\x{110000}", "\\x00", "a{1001}",   "a{3,2}",  "[z-a]",
-                              "[^é]",   "[é-ü]",       "[\\D]", "(?P<a",     "\\0"}) {
+  for (const char* pattern :
+       {"",           "(a)\\1",      "(?=a)", "(?!a)",     "(?<=a)b", "(?>a)",
+        "a(?i)b",     "*a",          "a**",   "a+*",       "(*a)",    "a|*",
+        "(a",         "a)",          "[a",    "[[:alpha:", "a\\",     "\\y",
+        "\\x4",       "\\x{110000}", "\\x00", "a{1001}",   "a{3,2}",  "[z-a]",
+        "[^é]",       "[é-ü]",       "[\\D]", "(?P<a",     "\\0",     "[[:nonsense:]]",
+        "[a[:x]y:]]", "[\x80-a]"}) {
     const auto translated = translate_regex(pattern);
     ASSERT_FALSE(translated) << pattern << " = " << translated->regex;
     EXPECT_EQ(translated.error().reason, "bad_regex");
