@@ -89,6 +89,15 @@ def test_dev_starts_a_server_and_finds_it_again():
             [BIN_DIR / "atoll", "dev", "--data-dir", dev.data_dir, "--listen",
              f"127.0.0.1:{dev.port}", "--output", "json"], capture_output=True, timeout=60)
         assert json.loads(again.stdout) == dev.document, again.stderr
+        # Somebody else on the port is no server of ours, and is not shown the key.
+        with socket.create_server(("127.0.0.1", 0)) as squatter:
+            refused = subprocess.run(
+                [BIN_DIR / "atoll", "dev", "--data-dir", dev.data_dir, "--listen",
+                 f"127.0.0.1:{squatter.getsockname()[1]}"], capture_output=True, timeout=60)
+            assert refused.returncode != 0 and b"already runs" in refused.stderr
+            squatter.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                squatter.accept()
         # A second `serve` says at once what is wrong.
         other = tempfile.mkdtemp(prefix="atoll-test-")
         try:
@@ -98,6 +107,26 @@ def test_dev_starts_a_server_and_finds_it_again():
             assert b"already in use" in busy.stderr and b"--listen" in busy.stderr
         finally:
             shutil.rmtree(other)
+
+
+def test_dev_shows_the_key_to_nobody_else():
+    """No server runs: neither who sits on the port nor another machine is taken for one."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="atoll-test-"))
+    try:
+        (directory / "lock").write_text("")
+        (directory / "admin.key").write_text("atoll_" + "0" * 40 + "\n")
+        (directory / "admin.key").chmod(0o600)
+        with socket.create_server(("127.0.0.1", 0)) as squatter:
+            for address, word in ((f"127.0.0.1:{squatter.getsockname()[1]}", b"already in use"),
+                                  ("192.0.2.1:7070", b"assign")):
+                done = subprocess.run([BIN_DIR / "atoll", "dev", "--data-dir", directory, "--listen",
+                                       address], capture_output=True, timeout=60)
+                assert done.returncode != 0 and word in done.stderr, done.stderr
+            squatter.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                squatter.accept()
+    finally:
+        shutil.rmtree(directory)
 
 
 def test_doctor_survives_an_unreadable_key_file(atoll, tmp_path):
@@ -115,8 +144,14 @@ def test_sigterm_with_open_streams():
         context = sandbox.start("echo begun; sleep 1000")
         process = subprocess.Popen([BIN_DIR / "atoll", "logs", "-f", sandbox.id, context["id"]],
                                    env=atoll.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        watch = subprocess.Popen(
+            ["curl", "-sN", "-H", f"Authorization: Bearer {server.key}", "-H",
+             "Accept: application/x-ndjson",
+             server.url() + f"/api/v1/sandboxes/{sandbox.id}/files/watch?path=/tmp"],
+            stdout=subprocess.PIPE)
         try:
             assert process.stdout.readline() == b"begun\n"
+            assert b"subscribed" in watch.stdout.readline()
             with atoll.terminal(f"shell {sandbox.id}") as terminal:
                 terminal.wait_for(r"[$#] ?$")
                 server.stop()  # asserts a clean end without traces
@@ -125,9 +160,11 @@ def test_sigterm_with_open_streams():
                 terminal.type("~.")
                 terminal.status()
                 assert terminal.modes_are_back()
+            assert "not waiting for them" not in server.log(10**7)
         finally:
-            process.kill()
-            process.communicate()
+            for each in (process, watch):
+                each.kill()
+                each.communicate()
 
 
 def test_help_has_examples_everywhere(atoll):
