@@ -108,4 +108,27 @@ class PoolFixture : public ::testing::Test {
   std::unique_ptr<Pool> pool_;
 };
 
+// The same for each place a pool can lie in.
+class PlacedPoolFixture : public PoolFixture, public ::testing::WithParamInterface<Place> {
+ protected:
+  void SetUp() override {
+    place_ = GetParam();
+    PoolFixture::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    if (place_ == Place::kDirect || place_ == Place::kReflink) {
+      make_host();
+    }
+    if (!HasFatalFailure()) {
+      open();
+    }
+  }
+};
+
+inline std::string place_name(const ::testing::TestParamInfo<Place>& info) {
+  constexpr const char* kNames[] = {"loop", "direct", "reflink", "plain"};
+  return kNames[static_cast<int>(info.param)];
+}
+
 }  // namespace atl::layers

@@ -14,22 +14,8 @@
 namespace atl::layers {
 namespace {
 
-class PoolTest : public PoolFixture, public ::testing::WithParamInterface<Place> {
+class PoolTest : public PlacedPoolFixture {
  protected:
-  void SetUp() override {
-    place_ = GetParam();
-    PoolFixture::SetUp();
-    if (IsSkipped() || HasFatalFailure()) {
-      return;
-    }
-    if (place_ == Place::kDirect || place_ == Place::kReflink) {
-      make_host();
-    }
-    if (!HasFatalFailure()) {
-      open();
-    }
-  }
-
   Result<> add(const std::string& id, const std::string& text) {
     return pool_->add_layer(id, [&](const std::string& directory) -> Result<> {
       write_text(directory + "/file", text);
@@ -68,11 +54,6 @@ class PoolTest : public PoolFixture, public ::testing::WithParamInterface<Place>
     open();
   }
 };
-
-std::string place_name(const ::testing::TestParamInfo<Place>& info) {
-  constexpr const char* kNames[] = {"loop", "direct", "reflink", "plain"};
-  return kNames[static_cast<int>(info.param)];
-}
 
 TEST_P(PoolTest, BackendIsWhatThePlaceGives) {
   const auto status = pool_->status();

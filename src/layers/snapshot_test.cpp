@@ -15,22 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class SnapshotTest : public PoolFixture, public ::testing::WithParamInterface<Place> {
- protected:
-  void SetUp() override {
-    place_ = GetParam();
-    PoolFixture::SetUp();
-    if (IsSkipped() || HasFatalFailure()) {
-      return;
-    }
-    if (place_ == Place::kDirect || place_ == Place::kReflink) {
-      make_host();
-    }
-    if (!HasFatalFailure()) {
-      open();
-    }
-  }
-};
+using SnapshotTest = PlacedPoolFixture;
 
 // Everything an upper can hold that a careless copy would lose.
 void make_everything(const std::string& root) {
@@ -106,11 +91,6 @@ std::map<std::string, std::string> describe(const std::string& root) {
                          " ", content, attributes_of(path));
   }
   return lines;
-}
-
-std::string place_name(const ::testing::TestParamInfo<Place>& info) {
-  constexpr const char* kNames[] = {"loop", "direct", "reflink", "plain"};
-  return kNames[static_cast<int>(info.param)];
 }
 
 TEST_P(SnapshotTest, EverythingSurvivesTheTrip) {

@@ -84,8 +84,8 @@ TEST(NodeProtocol, AnswersSurviveTheTrip) {
   ASSERT_EQ(back->templates.size(), 2U);
   EXPECT_EQ(back->templates[0].layers, (std::vector<std::string>{"l1", "l2"}));
 
-  const auto cells = decode_cells(
-      encode_payload(std::vector<CellInfo>{{"a", true, true, "/s/a"}, {"b", false, false, "/s/b"}}));
+  const auto cells = decode_cells(encode_payload(
+      std::vector<CellInfo>{{"a", true, true, "/s/a"}, {"b", false, false, "/s/b"}}));
   ASSERT_TRUE(cells);
   ASSERT_EQ(cells->size(), 2U);
   EXPECT_TRUE((*cells)[0].running);
