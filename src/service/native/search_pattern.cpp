@@ -396,6 +396,10 @@ Result<> check(std::string_view pattern) {
 
 Result<SearchPattern> translate_regex(std::string_view pattern) {
   TRY_DO(check(pattern));
+  // Else what looks like the rest of a character could be a back reference.
+  if (!is_utf8(pattern)) {
+    return refuse("it is not UTF-8");
+  }
   return Translator{pattern}.run();
 }
 

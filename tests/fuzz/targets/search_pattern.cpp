@@ -72,6 +72,7 @@ Seeds search_pattern_seeds() {
           "[a[:]",
           "[[:nonsense:]]",
           "[\x80-a]",
+          "(a)\xf3\\1",
           "\xc3\xa4+"};
 }
 
