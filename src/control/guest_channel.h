@@ -2,7 +2,8 @@
 //
 // The guest may be under the control of whoever runs code in the sandbox. A frame that is too
 // large, cut short, malformed or not the one expected ends the operation with an Error; a guest
-// that stops talking runs into a deadline. Nothing it sends makes us allocate more than one frame.
+// that stops talking runs into a deadline, and one that never stops leaves the loop its turns.
+// Nothing it sends makes us allocate more than one frame.
 // The payload of a received frame borrows from the channel's buffer until the next receive().
 #pragma once
 
@@ -36,7 +37,7 @@ class GuestChannel {
   Task<Frame> receive(Duration timeout);
   // A frame that must be of this kind.
   Task<std::string_view> expect(guest::Kind kind, Duration timeout);
-  // A whole frame is there already: receive() will not wait.
+  // A whole frame is there already: receive() will not wait for the guest.
   bool ready() const;
 
  private:
@@ -48,6 +49,7 @@ class GuestChannel {
   std::string buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  unsigned frames_ = 0;
 };
 
 // The error for an answer that breaks the protocol.

@@ -168,6 +168,57 @@ TEST_F(GuestClientTest, AnEndlessListingIsCutOff) {
   EXPECT_EQ(listed.error().code, Code::kResourceExhausted);
 }
 
+// The process prints for ever, faster than we read: others get their turn meanwhile.
+TEST(GuestChannel, EndlessFramesLeaveTheLoopItsTurns) {
+  class Endless final : public io::Stream {
+   public:
+    Task<std::size_t> read(std::span<char> buffer) override {
+      static const std::string frame = guest::encode_frame(
+          Kind::kOutput, guest::encode_output({guest::Stream::kStdout, 0}, "x"));
+      std::size_t size = 0;
+      for (; size + frame.size() <= buffer.size(); size += frame.size()) {
+        std::copy(frame.begin(), frame.end(), buffer.begin() + static_cast<std::ptrdiff_t>(size));
+      }
+      co_return size;
+    }
+    Task<> write(std::string_view) override { co_return ok(); }
+    Task<> write(std::string_view, std::string_view) override { co_return ok(); }
+    Result<> finish_writing() override { return {}; }
+  };
+  struct Reading {
+    static Task<std::size_t> run(GuestChannel& channel) {
+      constexpr std::size_t kEnough = 100'000;  // then nobody else has ever had a turn
+      for (std::size_t count = 0; count < kEnough; ++count) {
+        auto frame = co_await channel.receive(Duration::zero());
+        if (!frame) {
+          co_return frame.error().code == Code::kCancelled ? Result<std::size_t>{count}
+                                                           : fail(std::move(frame).error());
+        }
+      }
+      co_return fail(Code::kInternal, "nobody else had a turn");
+    }
+    static Task<std::size_t> until_cancelled(GuestChannel& channel) {
+      TaskContext& outer = co_await current_context();
+      CancelState cancel{outer.cancel};
+      TaskContext inner{outer.loop, &cancel};
+      Scope others{outer};
+      others.spawn("other", cancel_it(cancel));
+      auto count = co_await run(channel).under(inner);
+      (void)co_await others.cancel_and_join();
+      co_return std::move(count);
+    }
+    static Task<> cancel_it(CancelState& cancel) {
+      CO_TRY_DO(co_await sleep_for(Duration::zero()));
+      cancel.cancel();
+      co_return ok();
+    }
+  };
+  io::Reactor reactor;
+  GuestChannel channel{std::make_unique<Endless>()};
+  const auto count = reactor.run_until_complete(Reading::until_cancelled(channel));
+  ASSERT_TRUE(count) << count.error().message;
+}
+
 TEST_F(GuestClientTest, NobodyListeningIsUnavailable) {
   const GuestClient nobody{reactor_, directory_.path() + "/nobody.sock"};
   const auto pong = run(nobody.ping());

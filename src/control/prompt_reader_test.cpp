@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "control/limits.h"
+
 namespace atl::control {
 namespace {
 
@@ -116,6 +118,11 @@ TEST(ReplDefinitionTest, ALabelThatLiesIsNoDefinition) {
   slow.token = "x";
   slow.quiet_ms = UINT64_MAX;
   EXPECT_FALSE(repl_of({.pty = true, .label = repl_label(slow)}));
+  ReplDefinition dear;
+  dear.token = std::string(kMaxReplTokenBytes, 'x');
+  EXPECT_TRUE(repl_of({.pty = true, .label = repl_label(dear)}));
+  dear.token += 'x';  // searched for in everything the sandbox prints
+  EXPECT_FALSE(repl_of({.pty = true, .label = repl_label(dear)}));
 }
 
 TEST(ReplDefinitionTest, AClientsOwn) {

@@ -228,8 +228,8 @@ std::optional<ReplDefinition> repl_of(const guest::ProcessInfo& process) {
   definition.setup = in.string();
   const auto env = in.strings();
   if (!in.finish() || !ours || ready > static_cast<std::uint8_t>(Ready::kSilence) ||
-      definition.token.empty() || definition.quiet_ms > kMaxReplQuietMs || env.size() % 2 != 0 ||
-      !is_utf8(definition.alias)) {
+      definition.token.empty() || definition.token.size() > kMaxReplTokenBytes ||
+      definition.quiet_ms > kMaxReplQuietMs || env.size() % 2 != 0 || !is_utf8(definition.alias)) {
     return std::nullopt;
   }
   definition.ready = static_cast<Ready>(ready);
