@@ -1,4 +1,5 @@
 """Interpreters: state, values, errors, output, interrupts, time limits, restart, idempotency."""
+import json
 import threading
 import time
 
@@ -126,6 +127,23 @@ def test_code_that_ignores_the_interrupt_does_not_spoil_the_next(interpreter):
                        timeout_ms=500)
     assert done["outcome"] == "timed_out" and done["stdout"].startswith("first\n")
     assert python.exec("print('second')")["stdout"] == "second\n"
+
+
+def test_a_time_limit_does_not_undo_a_pause(create):
+    sandbox = create()
+    python = Interpreter(sandbox, "python")
+    answers = []
+    code = "open('/tmp/begun', 'w').close()\nwhile True: pass"
+    thread = threading.Thread(target=lambda: answers.append(python.exec(code, timeout_ms=2500)))
+    thread.start()
+    while sandbox.run(["test", "-e", "/tmp/begun"])["exit_code"] != 0:
+        time.sleep(0.02)
+    sandbox.client.expect(200, "POST", f"{sandbox.path}/pause", {})
+    thread.join()
+    assert answers[0]["outcome"] == "timed_out"
+    assert sandbox.get()["status"] == "paused"
+    # The interrupt reaches the code when it moves again.
+    assert python.exec("6 * 7", timeout_ms=20000)["output_raw"] == "42\n"
 
 
 def test_interrupt(interpreter, sandbox):
@@ -286,6 +304,23 @@ def test_idempotency_key(sandbox, interpreter):
     assert second.headers["Idempotent-Replayed"] == "true"
     other = sandbox.client.expect(409, "POST", f"{python.path}/exec", {"data": "n"}, headers)
     assert "Idempotency-Key" in other.error["message"]
+    assert python.exec("n")["output_raw"] == "1\n"
+
+
+def test_a_connection_lost_under_a_key_does_not_run_the_code_twice(sandbox, interpreter):
+    python = interpreter()
+    headers = {"Idempotency-Key": "lost", "Content-Type": "application/json"}
+    body = {"data": "import os, time\nn = globals().get('n', 0) + 1\nopen('/tmp/begun', 'w').close()\n"
+                    "while not os.path.exists('/tmp/may-end'): time.sleep(0.02)\nn"}
+    connection = sandbox.client.connection()
+    connection.request("POST", f"{python.path}/exec", json.dumps(body),
+                       sandbox.client.headers(headers))
+    while sandbox.run(["test", "-e", "/tmp/begun"])["exit_code"] != 0:
+        time.sleep(0.02)
+    connection.close()
+    sandbox.write("/tmp/may-end", "")
+    again = sandbox.client.expect(200, "POST", f"{python.path}/exec", body, headers)
+    assert again.data["output_raw"] == "1\n" and again.headers["Idempotent-Replayed"] == "true"
     assert python.exec("n")["output_raw"] == "1\n"
 
 

@@ -111,6 +111,22 @@ def test_errors_before_the_first_line_are_ordinary(client, sandbox):
     assert answer.status == 404 and answer.error["code"] == "context_not_found"
 
 
+def test_a_connection_lost_under_a_key_loses_nothing(client, python):
+    key = {"Idempotency-Key": "lines-lost"}
+    sandbox_path = python.rsplit("/contexts", 1)[0]
+    body = {"data": "import os, time\nn = globals().get('n', 0) + 1\nprint('ready', n, flush=True)\n"
+                    "while not os.path.exists('/tmp/go-on'): time.sleep(0.02)\nprint('went')\nn"}
+    events = lines_of(client, f"{python}/exec", body, key)
+    assert next(events)["type"] == "output"
+    events.close()
+    client.expect(200, "POST", f"{sandbox_path}/files?path=/tmp/go-on", b"1")
+    for _ in range(2):
+        again = list(lines_of(client, f"{python}/exec", body, key))
+        assert text_of(again) == b"ready 1\nwent\n"
+        assert again[-1]["type"] == "done" and again[-1]["outcome"] == "completed"
+        assert again[-1]["results"][0]["data"]["text/plain"] == "1"
+
+
 def watch_lines(client, sandbox, query):
     """An open watch: the connection, and its lines as they come."""
     connection = client.connection()

@@ -18,6 +18,9 @@ namespace {
 using control::ProcessStream;
 using control::SandboxRef;
 
+// For a repetition of the request; the rest of the output is in the context's journal.
+constexpr std::size_t kMaxKeptLinesBytes = 256UL << 10;
+
 std::string output_line(const guest::Output& output) {
   return output_object(output) + "\n";
 }
@@ -58,26 +61,31 @@ Task<> feed(ProcessStream& stream, std::string bytes, bool end) {
 
 // The answer of code that is followed, which two tasks write to: output as it comes, and a blank
 // line whenever nothing came for a while. Clients and proxies give up on an answer that is silent
-// for some minutes; code may well be.
+// for some minutes; code may well be. Under an Idempotency-Key the code is followed to its end also
+// when the client has gone, and the lines are kept for the client that asks again.
 class ExecutionLines {
  public:
   explicit ExecutionLines(NativeExchange& exchange) : exchange_(exchange) {}
 
-  // A failed write must not look like a deadline of the code.
-  Task<> send(std::string line) {
-    while (busy_) {
-      free_.clear();
-      CO_TRY_DO(co_await free_.wait());
+  Task<> send_output(std::string line) {
+    if (exchange_.is_recorded()) {
+      kept_all_ = kept_all_ && kept_.size() + line.size() <= kMaxKeptLinesBytes;
+      kept_ += kept_all_ ? line : std::string{};
     }
-    busy_ = true;
-    auto sent = co_await write(std::move(line));
-    busy_ = false;
-    quiet_ = false;
-    free_.set();
-    if (!sent) {
-      co_return fail(Code::kCancelled, "the client does not take the output any longer");
+    auto sent = co_await send(std::move(line));
+    co_return exchange_.is_recorded() ? Result<>{} : std::move(sent);
+  }
+
+  Task<> send_end(Json done) {
+    const std::string line = done.dump() + "\n";
+    if (!kept_all_) {
+      done.set("truncated", true);
     }
-    co_return ok();
+    exchange_.remember({.status = 200,
+                        .headers = {{"Content-Type", "application/x-ndjson"}},
+                        .body = concat(kept_, done.dump(), "\n")});
+    CO_TRY_DO(co_await send(line));
+    co_return co_await exchange_.finish();
   }
 
   // Until cancelled. A client that has gone is found out so, and then nobody waits for the code.
@@ -87,7 +95,7 @@ class ExecutionLines {
       if (std::exchange(quiet_, true)) {
         auto sent = co_await shielded(send("\n"));
         quiet_ = true;
-        if (!sent) {
+        if (!sent && !exchange_.is_recorded()) {
           waiting.cancel();
           co_return ok();
         }
@@ -96,6 +104,26 @@ class ExecutionLines {
   }
 
  private:
+  // A failed write must not look like a deadline of the code.
+  Task<> send(std::string line) {
+    while (busy_) {
+      free_.clear();
+      CO_TRY_DO(co_await free_.wait());
+    }
+    busy_ = true;
+    if (!left_) {
+      const auto written = co_await write(std::move(line));
+      left_ = !written;
+    }
+    busy_ = false;
+    quiet_ = false;
+    free_.set();
+    if (left_) {
+      co_return fail(Code::kCancelled, "the client does not take the output any longer");
+    }
+    co_return ok();
+  }
+
   Task<> write(std::string line) {
     if (!exchange_.started()) {
       CO_TRY_DO(co_await start_lines(exchange_, 200));
@@ -106,6 +134,9 @@ class ExecutionLines {
   NativeExchange& exchange_;
   bool busy_ = false;
   bool quiet_ = true;  // nothing was sent since keep_alive() looked
+  bool left_ = false;  // the client
+  std::string kept_;
+  bool kept_all_ = true;
   Event free_;
 };
 
@@ -181,13 +212,14 @@ Task<> ContextRoutes::create_and_stream(NativeExchange& exchange, SandboxRef san
   co_return std::move(sent);
 }
 
-// Output lines, then one of type "done" with everything else that exec answers.
+// Output lines, then one of type "done" with everything else that exec answers. A repetition of the
+// request gets them all at once.
 Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sandbox,
                                          std::string id, std::string code,
                                          std::uint64_t timeout_ms) {
   ExecutionLines lines{exchange};
   const control::OutputSink sink = [&lines](const guest::Output& output) {
-    return lines.send(output_line(output));
+    return lines.send_output(output_line(output));
   };
   TaskContext& outer = co_await current_context();
   CancelState waiting{outer.cancel};
@@ -204,8 +236,7 @@ Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sa
   }
   Json done = Json::object({{"type", "done"}});
   set_ending(done, *result);
-  CO_TRY_DO(co_await lines.send(done.dump() + "\n"));
-  co_return co_await exchange.finish();
+  co_return co_await lines.send_end(std::move(done));
 }
 
 }  // namespace atl::service::native

@@ -3,7 +3,8 @@
 // Remembered per team, method and path, for a day, in this process's memory: at most kMaxKeys
 // answers and kMaxBytes of them, the oldest forgotten first; a restart of the API process forgets
 // all. Only answers that succeeded are remembered. The same key while the first request still runs
-// waits for it; the same key with another body is refused (409). Claims have a memory of their own,
+// waits for it, also when the client that sent it has gone: its request goes on to its answer. The
+// same key with another body is refused (409). Claims have a memory of their own,
 // which survives a restart: control::ClaimOnce.
 #pragma once
 

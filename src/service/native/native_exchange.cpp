@@ -46,6 +46,14 @@ Task<> NativeExchange::start(int status, http::Headers headers,
   return inner_.start(status, std::move(headers), length);
 }
 
+Task<> NativeExchange::client_gone() {
+  if (copy_ != nullptr && copy_->status == 0) {
+    Event never;
+    co_return co_await never.wait();
+  }
+  co_return co_await inner_.client_gone();
+}
+
 Task<std::unique_ptr<http::WebSocket>> NativeExchange::accept_websocket(
     http::WebSocketOptions options) {
   CO_TRY(auto socket, co_await inner_.accept_websocket(std::move(options)));

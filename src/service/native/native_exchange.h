@@ -22,7 +22,9 @@ class NativeExchange final : public http::Exchange {
   Task<> write(std::string_view bytes) override;
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
-  Task<> client_gone() override { return inner_.client_gone(); }
+  // While the answer is still to be remembered, a client that leaves has not gone for good: it may
+  // come again for what its request led to.
+  Task<> client_gone() override;
   Event& server_stops() override { return inner_.server_stops(); }
   Task<std::unique_ptr<http::WebSocket>> accept_websocket(http::WebSocketOptions options) override;
   const std::string& peer() const override { return inner_.peer(); }
@@ -31,6 +33,7 @@ class NativeExchange final : public http::Exchange {
   void replace_body(std::string text);
   // Keeps a copy of what respond() answers, or of what remember() says instead.
   void record_into(http::Response* copy) { copy_ = copy; }
+  bool is_recorded() const { return copy_ != nullptr; }
   // What a repetition of this request is to get, when the answer itself is a stream.
   void remember(http::Response response) {
     if (copy_ != nullptr) {

@@ -357,7 +357,7 @@ export interface paths {
          * Start a command or an interpreter
          * @description With `wait_until_done` the answer comes when the command has ended (or the code given in
          *     `repl.input` has run) and carries its output; otherwise at once. A command whose caller goes
-         *     away while it waits is ended; one that was started without waiting goes on.
+         *     away while it waits goes on.
          *
          *     With `Accept: application/x-ndjson` a command is followed from its first byte: the answer is
          *     the context, its output as it comes and its exit, a line each. When the connection breaks the
@@ -438,7 +438,9 @@ export interface paths {
          *     that reads its input gets it from `…/input`.
          *
          *     With `Accept: application/x-ndjson` output comes as it is printed, a line each; the last line
-         *     is the rest of the answer. While the code is silent there is a blank line now and then.
+         *     is the rest of the answer. While the code is silent there is a blank line now and then. A
+         *     repetition with the same `Idempotency-Key` gets the same lines, of much output only the
+         *     beginning (`truncated`).
          */
         post: operations["executeCode"];
         delete?: never;
