@@ -212,13 +212,20 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 void append_printable(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are control characters too: to some terminals U+009B is ESC [.
+    const bool wide = byte == 0xc2 && i + 1 < text.size() &&
+                      (static_cast<unsigned char>(text[i + 1]) & 0xe0U) == 0x80;
+    if (wide) {
+      byte = static_cast<unsigned char>(text[++i]);
+    }
+    if (wide || byte < 0x20 || byte == 0x7f) {
       out += "\\x";
-      out += kHexDigits[static_cast<unsigned char>(c) >> 4];
-      out += kHexDigits[static_cast<unsigned char>(c) & 15];
+      out += kHexDigits[byte >> 4];
+      out += kHexDigits[byte & 15];
     } else {
-      out += c;
+      out += text[i];
     }
   }
 }

@@ -1,7 +1,8 @@
 // `atoll logs`: what contexts have printed and, with -f, what they go on to print.
 //
 // One context: its bytes as they are. All of them: whole lines, each with its context before it,
-// because lines of several would mix otherwise.
+// because lines of several would mix otherwise. There a terminal gets no control characters: by
+// them one context could write lines in the name of another.
 #include <set>
 
 #include "base/scope.h"
@@ -207,6 +208,9 @@ class Logs {
   Task<> print_line(const Reader& reader, bool to_error, std::string line) {
     const auto& console = context_.console;
     const auto label = printable(reader.id);
+    if (to_error ? console.error_is_terminal() : console.output_is_terminal()) {
+      line = printable_line(line);
+    }
     const std::string text = concat(to_error ? console.paint_error(Colour::kDim, label)
                                              : console.paint_output(Colour::kDim, label),
                                     " ", line, "\n");

@@ -49,4 +49,16 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string printable_line(std::string_view line) {
+  if (line.ends_with('\r')) {
+    line.remove_suffix(1);  // of a terminal's line
+  }
+  std::string out;
+  for (const auto part : split(line, '\t')) {
+    out += printable(part) + '\t';
+  }
+  out.pop_back();
+  return out;
+}
+
 }  // namespace atl::cli

@@ -57,5 +57,7 @@ class Console {
 
 // One line, control characters made visible.
 std::string printable(std::string_view text);
+// A line that a command printed, without its end: tabs stay.
+std::string printable_line(std::string_view line);
 
 }  // namespace atl::cli

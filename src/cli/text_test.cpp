@@ -186,6 +186,10 @@ TEST(ApiError, HintsSayWhatToTryNext) {
 
 TEST(Console, MakesHostileTextHarmless) {
   EXPECT_EQ(printable("a\x1b[31m\nb"), "a\\x1b[31m\\x0ab");
+  EXPECT_EQ(printable("a\u009b31m\u00e9"), "a\\x9b31m\u00e9");  // the same in one character
+  EXPECT_EQ(printable_line("\ta\tb\r"), "\ta\tb");
+  EXPECT_EQ(printable_line("a\rctx-1 b"), "a\\x0dctx-1 b");
+  EXPECT_EQ(printable_line(""), "");
   const Console plain{{.colours = true}};
   EXPECT_EQ(plain.paint_output(Colour::kRed, "x"), "x");
   const Console terminal{{.output_is_terminal = true, .colours = true}};
