@@ -135,6 +135,11 @@ const TemplateDefaults& Contexts::defaults(const SandboxRef& sandbox) const {
       row ? std::string_view{row->template_name} : std::string_view{}, sandbox.team_id);
 }
 
+Result<> Contexts::check_sandbox(const SandboxRef& sandbox) const {
+  TRY_DO(sandboxes_.get(sandbox.team_id, sandbox.sandbox_id));
+  return {};
+}
+
 Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
   CO_TRY(auto running,
          co_await sandboxes_.running(std::move(sandbox.team_id), std::move(sandbox.sandbox_id)));

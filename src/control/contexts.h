@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "control/capture.h"
 #include "control/guest_client.h"
 #include "control/sandboxes.h"
@@ -23,6 +24,11 @@ struct SandboxRef {
   std::string team_id;
   std::string sandbox_id;
 };
+
+// Of a context, where something is kept about it.
+inline std::string context_key(const SandboxRef& sandbox, std::string_view id) {
+  return concat(sandbox.team_id, "/", sandbox.sandbox_id, "/", id);
+}
 
 struct ContextRequest {
   std::vector<std::string> command;
@@ -95,6 +101,8 @@ class Contexts {
   // Ends the process and starts it again under the same id. What the guest does not keep (its own
   // environment, time limits, terminal size) is remembered by this process only.
   Task<Context> restart(SandboxRef sandbox, std::string id);
+  // kNotFound: the team has no such sandbox.
+  Result<> check_sandbox(const SandboxRef& sandbox) const;
   // For file operations.
   Task<GuestClient> guest(SandboxRef sandbox);
   // User and directory when nobody says otherwise.
@@ -106,6 +114,7 @@ class Contexts {
   Task<Started> start_again(SandboxRef sandbox, std::string id);
   void remember(const SandboxRef& sandbox, const std::string& id, const ContextRequest& request);
   void forget(const SandboxRef& sandbox, const std::string& id);
+  void forget_lost_sandboxes();
   Task<guest::ProcessInfo> find_process(GuestClient client, std::string id);
   Task<guest::ProcessInfo> find_running(GuestClient client, std::string id);
   Task<CapturedOutput> collect_until(ProcessStream& stream, std::uint64_t end_offset,
@@ -117,8 +126,14 @@ class Contexts {
   const WallClock& clock_;
   CaptureBudget budget_;
   Scope* background_ = nullptr;
-  std::map<std::string, ContextRequest, std::less<>> remembered_;  // by sandbox and context
+  struct Remembered {
+    SandboxRef sandbox;
+    ContextRequest request;
+    std::size_t bytes = 0;
+  };
+  std::map<std::string, Remembered, std::less<>> remembered_;  // by context_key()
   std::size_t remembered_bytes_ = 0;
+  std::size_t tidy_at_bytes_ = 0;
   std::unique_ptr<Interpreters> interpreters_;
 };
 

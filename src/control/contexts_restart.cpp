@@ -1,4 +1,6 @@
 // Restarting a context: the same id, a new process.
+#include <algorithm>
+
 #include "control/contexts.h"
 #include "control/limits.h"
 #include "control/repl_definition.h"
@@ -6,9 +8,7 @@
 namespace atl::control {
 namespace {
 
-std::string key_of(const SandboxRef& sandbox, const std::string& id) {
-  return sandbox.sandbox_id + "/" + id;
-}
+constexpr std::size_t kMinTidyBytes = 64UL << 10;
 
 std::size_t bytes_of(const std::string& key, const ContextRequest& request) {
   constexpr std::size_t kOverhead = 512;
@@ -25,23 +25,37 @@ std::size_t bytes_of(const std::string& key, const ContextRequest& request) {
 void Contexts::remember(const SandboxRef& sandbox, const std::string& id,
                         const ContextRequest& request) {
   forget(sandbox, id);
-  const std::string key = key_of(sandbox, id);
+  const std::string key = context_key(sandbox, id);
   ContextRequest kept{.env = request.env,
                       .pty = request.pty,
                       .keep_input_open = request.keep_input_open,
                       .timeout_ms = request.timeout_ms,
                       .idle_timeout_ms = request.idle_timeout_ms};
   const std::size_t bytes = bytes_of(key, kept);
+  if (remembered_bytes_ + bytes > tidy_at_bytes_) {
+    forget_lost_sandboxes();
+  }
   if (remembered_bytes_ + bytes <= kMaxRememberedBytes) {
     remembered_bytes_ += bytes;
-    remembered_.emplace(key, std::move(kept));
+    remembered_.emplace(key, Remembered{sandbox, std::move(kept), bytes});
   }
 }
 
+// Sandboxes go in many ways. Looked for whenever what is kept has doubled, so that each costs
+// little.
+void Contexts::forget_lost_sandboxes() {
+  std::erase_if(remembered_, [this](const auto& each) {
+    const bool lost = !check_sandbox(each.second.sandbox);
+    remembered_bytes_ -= lost ? each.second.bytes : 0;
+    return lost;
+  });
+  tidy_at_bytes_ = std::clamp(2 * remembered_bytes_, kMinTidyBytes, kMaxRememberedBytes);
+}
+
 void Contexts::forget(const SandboxRef& sandbox, const std::string& id) {
-  const auto found = remembered_.find(key_of(sandbox, id));
+  const auto found = remembered_.find(context_key(sandbox, id));
   if (found != remembered_.end()) {
-    remembered_bytes_ -= bytes_of(found->first, found->second);
+    remembered_bytes_ -= found->second.bytes;
     remembered_.erase(found);
   }
 }
@@ -50,8 +64,8 @@ Task<Contexts::Started> Contexts::start_again(SandboxRef sandbox, std::string id
   CO_TRY(const auto client, co_await guest(sandbox));
   CO_TRY(auto process, co_await find_process(client, id));
   ContextRequest request;
-  if (const auto found = remembered_.find(key_of(sandbox, id)); found != remembered_.end()) {
-    request = found->second;
+  if (const auto found = remembered_.find(context_key(sandbox, id)); found != remembered_.end()) {
+    request = found->second.request;
   } else if (process.pty) {
     request.pty = guest::PtySize{};
   }

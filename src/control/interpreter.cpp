@@ -10,10 +10,6 @@
 namespace atl::control {
 namespace {
 
-std::string key_of(const SandboxRef& sandbox, std::string_view id) {
-  return concat(sandbox.sandbox_id, "/", id);
-}
-
 std::string exec_line(std::string_view id, std::string_view code) {
   return concat("exec ", id, " ", base64_encode(code), "\n");
 }
@@ -208,7 +204,8 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
   const std::uint64_t limit_ms =
       timeout_ms == 0 ? guest::kMaxTimeoutMs : std::min(timeout_ms, guest::kMaxTimeoutMs);
   const Instant deadline = loop.now() + std::chrono::milliseconds{limit_ms};
-  auto turn = co_await with_deadline(deadline - loop.now(), take_turn(key_of(sandbox, id)));
+  CO_TRY_DO(contexts_.check_sandbox(sandbox));  // before anything is held under its name
+  auto turn = co_await with_deadline(deadline - loop.now(), take_turn(context_key(sandbox, id)));
   if (!turn && is_deadline(turn.error())) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
   }
@@ -226,6 +223,7 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
   if (!free) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
   }
+  CO_TRY(const GuestClient client, co_await contexts_.guest(sandbox));
   // Not cancelled half-way: whether the code was handed over must be known.
   const std::string execution = random_hex(16);
   std::string line = exec_line(execution, code);
@@ -238,10 +236,10 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
   }
   Result<InterpreterResult> result;
   if (const auto definition = repl_of(attached.process)) {
-    result = co_await execute_on_terminal(std::move(sandbox), std::move(attached), *definition,
-                                          std::move(code), deadline, sink);
+    result = co_await execute_on_terminal(std::move(sandbox), client, std::move(attached),
+                                          *definition, std::move(code), deadline, sink);
   } else {
-    result = co_await execute_by_driver(std::move(sandbox), std::move(attached), execution,
+    result = co_await execute_by_driver(std::move(sandbox), client, std::move(attached), execution,
                                         std::move(line), deadline, sink);
   }
   if (result) {
@@ -250,13 +248,12 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
   co_return std::move(result);
 }
 
-Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
+Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox, GuestClient client,
                                                         DescribedStream attached,
                                                         std::string execution, std::string line,
                                                         Instant deadline, const OutputSink& sink) {
   CO_TRY_DO(check_driver(attached.process));
-  std::string id = attached.process.process_id;
-  const std::string key = key_of(sandbox, id);
+  const std::string key = context_key(sandbox, attached.process.process_id);
   Transcript transcript{budget_, execution, !sink};
   // Beside the reading: an interpreter that prints and does not read must not stop both of us.
   Scope sending{co_await current_context()};
@@ -264,19 +261,19 @@ Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox,
   if (!line.empty()) {
     sending.spawn("code", send_code(*attached.stream, std::move(line)));
   }
-  auto outcome = co_await follow(std::move(sandbox), std::move(id), *attached.stream, transcript,
-                                 deadline, sink);
+  auto outcome = co_await follow(std::move(client), attached, transcript, deadline, sink);
   (void)co_await sending.cancel_and_join();
   if (!transcript.done()) {
     note_unfinished(key,
-                    {execution, std::max(attached.process.output_bytes, transcript.end_offset())});
+                    {execution, std::max(attached.process.output_bytes, transcript.end_offset()),
+                     outcome && outcome->owes_interrupt});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
   }
   auto result = transcript.take();
-  if (*outcome != Outcome::kCompleted) {
-    result.outcome = *outcome;
+  if (outcome->outcome != Outcome::kCompleted) {
+    result.outcome = outcome->outcome;
     result.status = ExecutionStatus::kInterrupted;
   }
   co_return std::move(result);
@@ -293,13 +290,17 @@ void Interpreters::note_unfinished(std::string key, Unfinished unfinished) {
 // is started before the earlier execution has said that it is done.
 Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::string& id,
                                         Instant deadline) {
-  const std::string key = key_of(sandbox, id);
+  const std::string key = context_key(sandbox, id);
   const auto found = unfinished_.find(key);
   if (found == unfinished_.end()) {
     co_return true;
   }
   const Unfinished earlier = found->second;
   CO_TRY(const auto process, co_await contexts_.describe(sandbox, id));
+  if (process.running && earlier.owes_interrupt) {
+    CO_TRY(auto client, co_await contexts_.guest(sandbox));
+    CO_TRY_DO(co_await interrupt_code(std::move(client), process));
+  }
   if (process.running && process.journal_first_offset <= earlier.offset) {
     CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, earlier.offset));
     Transcript transcript{budget_, earlier.execution};
@@ -319,24 +320,27 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
 }
 
 // Collects until the end or the deadline; at the deadline interrupts, and takes what still comes.
-Task<Outcome> Interpreters::follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
-                                   Transcript& transcript, Instant deadline,
-                                   const OutputSink& sink) {
+Task<Interpreters::Followed> Interpreters::follow(GuestClient client,
+                                                  const DescribedStream& attached,
+                                                  Transcript& transcript, Instant deadline,
+                                                  const OutputSink& sink) {
+  ProcessStream& stream = *attached.stream;
   Loop& loop = *(co_await current_context()).loop;
   auto collected = co_await with_deadline(deadline - loop.now(), collect(stream, transcript, sink));
   if (collected) {
-    co_return Outcome::kCompleted;
+    co_return Followed{Outcome::kCompleted};
   }
   if (is_deadline(collected.error())) {
-    (void)co_await interrupt(std::move(sandbox), std::move(id));
+    const auto interrupted =
+        co_await with_deadline(kInterruptGrace, interrupt_code(client, attached.process));
     auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript, sink));
     if (!rest && rest.error().code == Code::kCancelled) {
       co_return fail(std::move(rest).error());
     }
-    co_return Outcome::kTimedOut;
+    co_return Followed{Outcome::kTimedOut, !interrupted};
   }
   if (collected.error().reason == "guest_lost" || collected.error().reason == "guest_timeout") {
-    co_return Outcome::kLost;
+    co_return Followed{Outcome::kLost};
   }
   co_return fail(std::move(collected).error());
 }
@@ -352,24 +356,13 @@ Task<> Interpreters::send(SandboxRef sandbox, std::string id, std::string code) 
   }
   CO_TRY_DO(check_driver(attached.process));
   const std::string execution = random_hex(16);
-  note_unfinished(key_of(sandbox, id), {execution, attached.process.output_bytes});
+  note_unfinished(context_key(sandbox, id), {execution, attached.process.output_bytes});
   co_return co_await attached.stream->send_channel(exec_line(execution, code));
 }
 
-Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
-  CO_TRY(const auto attached, co_await contexts_.follow_from_now(sandbox, id));
-  if (repl_of(attached.process)) {
-    co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
-  }
-  CO_TRY_DO(check_driver(attached.process));
-  if (language_of(attached.process)->interrupt == Interrupt::kChannel) {
-    co_return co_await attached.stream->send_channel("interrupt\n");
-  }
-  co_return co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
-}
-
 Task<Context> Interpreters::restart(SandboxRef sandbox, std::string id) {
-  unfinished_.erase(key_of(sandbox, id));
+  CO_TRY_DO(contexts_.check_sandbox(sandbox));
+  unfinished_.erase(context_key(sandbox, id));
   CO_TRY(auto started, co_await contexts_.start_again(std::move(sandbox), std::move(id)));
   const auto language = language_of(started.context.process);
   if (language) {

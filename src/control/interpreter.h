@@ -72,7 +72,12 @@ class Interpreters {
   // An execution that nobody saw the end of.
   struct Unfinished {
     std::string execution;
-    std::uint64_t offset = 0;  // its end comes after this
+    std::uint64_t offset = 0;     // its end comes after this
+    bool owes_interrupt = false;  // its time was over, and the guest did not take the interrupt
+  };
+  struct Followed {
+    Outcome outcome = Outcome::kCompleted;
+    bool owes_interrupt = false;
   };
 
   Task<std::unique_ptr<Turn>> take_turn(std::string key);
@@ -85,23 +90,28 @@ class Interpreters {
   Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
                                       Instant deadline, const OutputSink& sink);
   // `line` is what is still to be sent.
-  Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, DescribedStream attached,
-                                            std::string execution, std::string line,
-                                            Instant deadline, const OutputSink& sink);
-  Task<Outcome> follow(SandboxRef sandbox, std::string id, ProcessStream& stream,
-                       Transcript& transcript, Instant deadline, const OutputSink& sink);
+  // `client`: of the guest that runs the code. Nothing asks for the sandbox again, so one that is
+  // paused meanwhile stays so.
+  Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, GuestClient client,
+                                            DescribedStream attached, std::string execution,
+                                            std::string line, Instant deadline,
+                                            const OutputSink& sink);
+  Task<Followed> follow(GuestClient client, const DescribedStream& attached, Transcript& transcript,
+                        Instant deadline, const OutputSink& sink);
   Task<> await_ready(Contexts::Started& started, const Language& language);
 
   // interpreter_terminal.cpp
+  static Task<> interrupt_code(GuestClient client, const guest::ProcessInfo& process);
   Task<Context> create_on_terminal(SandboxRef sandbox, ReplDefinition definition,
                                    ContextRequest request);
   Task<> await_ready_on_terminal(ProcessStream& stream, const ReplDefinition& definition);
-  Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, DescribedStream attached,
+  Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, GuestClient client,
+                                              DescribedStream attached,
                                               const ReplDefinition& definition, std::string code,
                                               Instant deadline, const OutputSink& sink);
-  Task<Outcome> follow_on_terminal(SandboxRef sandbox, std::string id, ProcessStream& stream,
-                                   TerminalExecution& execution, std::string code, Instant deadline,
-                                   const OutputSink& sink);
+  Task<Followed> follow_on_terminal(GuestClient client, const DescribedStream& attached,
+                                    TerminalExecution& execution, std::string code,
+                                    Instant deadline, const OutputSink& sink);
   Task<> read_to_prompt(ProcessStream& stream, const ReplDefinition& definition);
 
   Contexts& contexts_;

@@ -9,10 +9,6 @@
 namespace atl::control {
 namespace {
 
-std::string key_of(const SandboxRef& sandbox, std::string_view id) {
-  return concat(sandbox.sandbox_id, "/", id);
-}
-
 Error not_in_image(const ReplDefinition& definition) {
   std::string programs;
   for (const auto& candidate : definition.candidates) {
@@ -98,52 +94,57 @@ Task<> Interpreters::await_ready_on_terminal(ProcessStream& stream,
   co_return std::move(ready);
 }
 
-Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox,
+Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox, GuestClient client,
                                                           DescribedStream attached,
                                                           const ReplDefinition& definition,
                                                           std::string code, Instant deadline,
                                                           const OutputSink& sink) {
-  std::string id = attached.process.process_id;
-  const std::string key = key_of(sandbox, id);
+  const std::string key = context_key(sandbox, attached.process.process_id);
   TerminalExecution execution{budget_, definition, !sink};
-  auto outcome = co_await follow_on_terminal(std::move(sandbox), std::move(id), *attached.stream,
-                                             execution, std::move(code), deadline, sink);
+  auto outcome = co_await follow_on_terminal(std::move(client), attached, execution,
+                                             std::move(code), deadline, sink);
   if (!execution.done() && !execution.ended()) {
-    note_unfinished(key, {{}, std::max(attached.process.output_bytes, execution.end_offset())});
+    note_unfinished(key, {{},
+                          std::max(attached.process.output_bytes, execution.end_offset()),
+                          outcome && outcome->owes_interrupt});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
   }
   const bool ended = execution.ended();
   auto result = execution.take();
-  if (*outcome != Outcome::kCompleted && !ended) {
-    result.outcome = *outcome;
+  if (outcome->outcome != Outcome::kCompleted && !ended) {
+    result.outcome = outcome->outcome;
     result.status = ExecutionStatus::kInterrupted;
   }
   co_return std::move(result);
 }
 
 // At the deadline interrupts, and takes what still comes.
-Task<Outcome> Interpreters::follow_on_terminal(SandboxRef sandbox, std::string id,
-                                               ProcessStream& stream, TerminalExecution& execution,
-                                               std::string code, Instant deadline,
-                                               const OutputSink& sink) {
+Task<Interpreters::Followed> Interpreters::follow_on_terminal(GuestClient client,
+                                                              const DescribedStream& attached,
+                                                              TerminalExecution& execution,
+                                                              std::string code, Instant deadline,
+                                                              const OutputSink& sink) {
+  ProcessStream& stream = *attached.stream;
   Loop& loop = *(co_await current_context()).loop;
   auto ran =
       co_await with_deadline(deadline - loop.now(), execution.run(stream, std::move(code), sink));
   if (ran) {
-    co_return Outcome::kCompleted;
+    co_return Followed{Outcome::kCompleted};
   }
   if (is_deadline(ran.error())) {
-    (void)co_await contexts_.signal(std::move(sandbox), std::move(id), SIGINT);
+    const auto interrupted =
+        co_await with_deadline(kInterruptGrace, interrupt_code(client, attached.process));
     auto rest = co_await with_deadline(kInterruptGrace, execution.read_on(stream, sink));
     if (!rest && rest.error().code == Code::kCancelled) {
       co_return fail(std::move(rest).error());
     }
-    co_return Outcome::kTimedOut;
+    CO_TRY_DO(co_await execution.give_rest());
+    co_return Followed{Outcome::kTimedOut, !interrupted};
   }
   if (ran.error().reason == "guest_lost" || ran.error().reason == "guest_timeout") {
-    co_return Outcome::kLost;
+    co_return Followed{Outcome::kLost};
   }
   co_return fail(std::move(ran).error());
 }
@@ -152,6 +153,25 @@ Task<Outcome> Interpreters::follow_on_terminal(SandboxRef sandbox, std::string i
 Task<> Interpreters::read_to_prompt(ProcessStream& stream, const ReplDefinition& definition) {
   TerminalExecution earlier{budget_, definition, false};
   co_return co_await earlier.read_on(stream, {});
+}
+
+Task<> Interpreters::interrupt(SandboxRef sandbox, std::string id) {
+  CO_TRY(const auto process, co_await contexts_.describe(sandbox, std::move(id)));
+  if (!repl_of(process)) {
+    CO_TRY_DO(check_driver(process));
+  }
+  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  co_return co_await interrupt_code(std::move(client), process);
+}
+
+// Asks the guest and not for the sandbox, which would resume one that was paused meanwhile.
+Task<> Interpreters::interrupt_code(GuestClient client, const guest::ProcessInfo& process) {
+  const auto language = language_of(process);
+  if (language && language->interrupt == Interrupt::kChannel) {
+    CO_TRY_DO(co_await client.attach_to_end(process.process_id, "interrupt\n"));
+    co_return ok();
+  }
+  co_return co_await client.signal_process({.process_id = process.process_id, .signal = SIGINT});
 }
 
 Task<> Interpreters::resize(SandboxRef sandbox, std::string id, guest::PtySize size) {

@@ -156,7 +156,7 @@ Task<> TerminalExecution::take_event(ProcessStream::Event event) {
   if (const auto* exit = std::get_if<guest::ExitStatus>(&event)) {
     end_by(result_, *exit);
     ended_ = true;
-    co_return ok();
+    co_return co_await give_rest();
   }
   const auto& output = std::get<guest::Output>(event);
   end_offset_ = std::max(end_offset_, output.header.offset + output.bytes.size());
@@ -164,7 +164,14 @@ Task<> TerminalExecution::take_event(ProcessStream::Event event) {
     co_return ok();
   }
   const guest::OutputHeader header = output.header;
+  last_stream_ = header.stream;
   co_return co_await keep(reader_.add(output.bytes), header);
+}
+
+Task<> TerminalExecution::give_rest() {
+  std::string rest = reader_.finish();
+  const guest::OutputHeader header{last_stream_, end_offset_ - rest.size()};
+  co_return co_await keep(std::move(rest), header);
 }
 
 Task<> TerminalExecution::keep(std::string text, guest::OutputHeader header) {

@@ -30,6 +30,8 @@ class TerminalExecution {
   // reads on, and gives nothing more in.
   Task<> run(ProcessStream& stream, std::string code, OutputSink sink);
   Task<> read_on(ProcessStream& stream, OutputSink sink);
+  // What could have been the beginning of a prompt, once nothing more is read.
+  Task<> give_rest();
   // The REPL has started and waits.
   Task<> await_ready(ProcessStream& stream);
 
@@ -53,6 +55,7 @@ class TerminalExecution {
   OutputSink sink_;
   InterpreterResult result_;
   std::uint64_t end_offset_ = 0;
+  guest::Stream last_stream_ = guest::Stream::kPty;
   bool done_ = false;
   bool ended_ = false;
 };

@@ -127,6 +127,12 @@ def test_characters_are_not_cut(sandbox, connect):
         assert ws.until_done()[0]["stdout"] == "€🏝"
 
 
+def test_half_a_character_at_the_end_is_told(sandbox, connect):
+    context = sandbox.run(["printf", r"a\303"])
+    with connect(context["id"]) as ws:
+        assert ws.until_done()[0]["stdout"] == "a\ufffd"
+
+
 def test_binary_frames_are_exact(sandbox, connect):
     context = sandbox.start(["python3", "-c", "import os; os.write(1, bytes(range(256)))"])
     content = b""

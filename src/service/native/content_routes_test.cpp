@@ -1,4 +1,8 @@
 // Commands and files as a user sees them.
+#include <algorithm>
+
+#include "control/interpreter.h"
+#include "control/limits.h"
 #include "service/native/api_fixture.h"
 #include "service/native/byte_range.h"
 
@@ -10,6 +14,9 @@ class ContentApiTest : public NativeApiTest {
   Task<> check_commands();
   Task<> check_background();
   Task<> check_client_gone();
+  Task<> check_other_teams_code();
+  Task<> check_lost_sandboxes();
+  Task<> fill_memory(control::SandboxRef sandbox);
   Task<> check_files();
   Task<> check_hostile_guest();
   Task<> check_listing();
@@ -251,6 +258,80 @@ Task<> ContentApiTest::check_client_gone() {
 }
 TEST_F(ContentApiTest, AWaitingClientThatLeavesDoesNotEndTheCommand) {
   run(check_client_gone());
+}
+
+// Somebody else's sandbox is not there, whatever goes on in it.
+Task<> ContentApiTest::check_other_teams_code() {
+  struct Silent {
+    static Task<> serve() {
+      Event never;
+      co_return co_await never.wait();
+    }
+    static Task<> ignore(Task<Answer> call) {
+      (void)co_await std::move(call);
+      co_return ok();
+    }
+  };
+  CO_TRY(const auto path, co_await claim());
+  bool asked = false;
+  guest_.script = [&asked](io::Stream&) {
+    asked = true;
+    return Silent::serve();
+  };
+  const std::string exec = path + "/contexts/ctx-00000000/exec";
+  const std::string body = R"({"data":"1","timeout_ms":50})";
+  Scope scope{co_await current_context()};
+  scope.spawn("owner", Silent::ignore(call("POST", exec, R"({"data":"1"})")));
+  while (!asked) {
+    CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{1}));
+  }
+  auto answer = co_await contexts_.interpreters().execute(
+      {"strangers", path.substr(path.rfind('/') + 1)}, "ctx-00000000", "1", 50);
+  auto own = co_await call("POST", exec, body);
+  (void)co_await scope.cancel_and_join();
+  EXPECT_TRUE(own && own->text("data.outcome") == "never_started");
+  EXPECT_TRUE(!answer && answer.error().code == Code::kNotFound);
+  co_return ok();
+}
+TEST_F(ContentApiTest, CodeInASandboxOfAnotherTeamIsNotFoundAtOnce) {
+  run(check_other_teams_code());
+}
+
+// Until nothing more is remembered about contexts.
+Task<> ContentApiTest::fill_memory(control::SandboxRef sandbox) {
+  control::ContextRequest request{.command = {"sleep"}};
+  request.env["A"] = std::string(60'000, 'x');
+  for (std::size_t bytes = 0; bytes <= control::kMaxRememberedBytes; bytes += 60'000) {
+    CO_TRY_DO(co_await contexts_.create(sandbox, request));
+  }
+  co_return ok();
+}
+
+Task<> ContentApiTest::check_lost_sandboxes() {
+  const auto ref_of = [this](std::string path) {
+    const auto id = path.substr(path.rfind('/') + 1);
+    for (const auto& each : store_->list_sandboxes().value()) {
+      if (each.id == id) {
+        return control::SandboxRef{each.team_id, id};
+      }
+    }
+    return control::SandboxRef{};
+  };
+  CO_TRY(const auto first, co_await claim());
+  CO_TRY_DO(co_await fill_memory(ref_of(first)));
+  CO_TRY_DO(co_await call("DELETE", first));
+  CO_TRY(const auto second, co_await claim());
+  const auto sandbox = ref_of(second);
+  control::ContextRequest request{.command = {"sleep"}};
+  request.env["KEPT"] = "1";
+  CO_TRY(const auto made, co_await contexts_.create(sandbox, request));
+  CO_TRY_DO(co_await contexts_.restart(sandbox, made.process.process_id));
+  const auto& env = guest_.last_spawn.env;
+  EXPECT_TRUE(std::ranges::find(env, "KEPT=1") != env.end());
+  co_return ok();
+}
+TEST_F(ContentApiTest, ContextsOfLostSandboxesAreForgotten) {
+  run(check_lost_sandboxes());
 }
 
 TEST(ByteRange, OneRangeOrNone) {

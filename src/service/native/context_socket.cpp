@@ -170,6 +170,7 @@ class ContextSocket {
     for (;;) {
       CO_TRY(const auto event, co_await stream_.next());
       if (const auto* exit = std::get_if<guest::ExitStatus>(&event)) {
+        CO_TRY_DO(co_await send_rest());
         Json done = Json::object({{"type", "done"}});
         set_exit(done, guest::ProcessInfo{.running = false, .exit = *exit});
         const std::string text = done.dump();
@@ -178,7 +179,10 @@ class ContextSocket {
       const auto& output = std::get<guest::Output>(event);
       if (output.header.stream == guest::Stream::kChannel) {
         CO_TRY_DO(co_await take_channel(std::string{output.bytes}));
-      } else if (prompts_) {
+        continue;
+      }
+      last_ = {output.header.stream, output.header.offset + output.bytes.size()};
+      if (prompts_) {
         CO_TRY_DO(co_await send_without_prompts(output));
       } else if (binary_) {
         const std::string frame = binary_frame(output);
@@ -211,6 +215,23 @@ class ContextSocket {
           Json::object({{"type", "done"}, {"request_id", std::move(first.request)}}).dump();
       unanswered_.pop_front();
       CO_TRY_DO(co_await socket_.send_text(done));
+    }
+    co_return ok();
+  }
+
+  // What was kept back as the beginning of a prompt or of a character.
+  Task<> send_rest() {
+    std::string rest = prompts_ ? prompts_->finish() : std::string{};
+    last_.offset -= rest.size();
+    if (binary_ && !rest.empty()) {
+      const std::string frame = binary_frame({last_, rest});
+      CO_TRY_DO(co_await socket_.send_binary(frame));
+    } else if (!rest.empty()) {
+      CO_TRY_DO(
+          co_await send_text_output(last_.stream, last_.offset, joiners_[last_.stream].add(rest)));
+    }
+    for (auto& [stream, joiner] : joiners_) {
+      CO_TRY_DO(co_await send_text_output(stream, last_.offset, joiner.finish()));
     }
     co_return ok();
   }
@@ -261,6 +282,7 @@ class ContextSocket {
   std::optional<control::PromptReader> prompts_;
   const bool binary_;
   bool client_left_ = false;
+  guest::OutputHeader last_;  // of the output so far: its stream and end
   control::ChannelLines lines_;
   std::map<guest::Stream, Utf8Joiner> joiners_;
   std::map<std::string, std::string> pending_;  // execution -> the client's request id

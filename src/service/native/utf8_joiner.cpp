@@ -1,5 +1,7 @@
 #include "service/native/utf8_joiner.h"
 
+#include <utility>
+
 #include "base/strings.h"
 
 namespace atl::service::native {
@@ -35,6 +37,10 @@ std::string Utf8Joiner::add(std::string_view bytes) {
   pending_ = text.substr(text.size() - open);
   text.resize(text.size() - open);
   return to_valid_utf8(text);
+}
+
+std::string Utf8Joiner::finish() {
+  return to_valid_utf8(std::exchange(pending_, {}));
 }
 
 }  // namespace atl::service::native

@@ -11,6 +11,8 @@ class Utf8Joiner {
  public:
   // The text that is complete now.
   std::string add(std::string_view bytes);
+  // Nothing more comes: what began a character and is none.
+  std::string finish();
 
  private:
   std::string pending_;  // the beginning of one character, at most three bytes

@@ -24,6 +24,9 @@ TEST(Utf8JoinerTest, WhatIsNoTextIsReplacedAndNothingWaitsForEver) {
   EXPECT_EQ(joiner.add("\xe2\x82"), "");
   EXPECT_EQ(joiner.add("x").back(), 'x');
   EXPECT_EQ(joiner.add("\x80").size(), 3U);
+  EXPECT_EQ(joiner.add("y\xe2\x82"), "y");
+  EXPECT_EQ(joiner.finish(), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(joiner.finish(), "");
 }
 
 }  // namespace
