@@ -28,6 +28,8 @@ inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
 inline constexpr std::size_t kMaxSnapshotsPerTeam = 2'000;
 inline constexpr std::size_t kMaxSnapshotNameBytes = 256;
 inline constexpr std::size_t kMaxSnapshotDescriptionBytes = 4096;
+inline constexpr std::size_t kMaxTemplateMounts = 16;
+inline constexpr std::size_t kMaxMountPathBytes = 1024;
 // A pause waits for everything the sandbox wrote to reach the disk.
 inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
 inline constexpr Duration kReadyWait =

@@ -1,9 +1,12 @@
 #include "control/template_spec.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <set>
 
 #include "base/strings.h"
+#include "control/limits.h"
 #include "control/sandboxes.h"
 #include "oci/image.h"
 
@@ -108,15 +111,61 @@ Result<> check_pool(const Json& spec) {
   return {};
 }
 
+// Where a volume may be mounted: absolute, nothing to resolve in it, and not what the kernel gives.
+bool is_mount_path(std::string_view path) {
+  if (path.size() < 2 || path.size() > kMaxMountPathBytes || path.front() != '/' ||
+      path.find('\0') != std::string_view::npos) {
+    return false;
+  }
+  const auto parts = split(path.substr(1), '/');
+  return std::ranges::none_of(
+             parts,
+             [](std::string_view part) { return part.empty() || part == "." || part == ".."; }) &&
+         std::ranges::none_of(std::array{"proc", "sys", "dev"},
+                              [&](std::string_view name) { return parts.front() == name; });
+}
+
+// The mount points a template offers; a claim binds volumes to them.
+Result<> check_mounts(const Json& spec) {
+  const Json* mounts = spec.find("volumeMounts");
+  if (mounts == nullptr) {
+    return {};
+  }
+  if (mounts->as_array() == nullptr || mounts->as_array()->size() > kMaxTemplateMounts) {
+    return refuse(concat("\"spec.volumeMounts\" must be an array of at most ", kMaxTemplateMounts));
+  }
+  std::set<std::string> names;
+  std::set<std::string> paths;
+  constexpr std::string_view kWhere = "spec.volumeMounts[]";
+  for (const Json& mount : *mounts->as_array()) {
+    TRY_DO(check_fields(mount, kWhere, {"name", "mountPath", "readOnly"}, {}));
+    TRY(const std::string name, text_field(mount, kWhere, "name"));
+    TRY(const std::string path, text_field(mount, kWhere, "mountPath"));
+    const Json* read_only = mount.find("readOnly");
+    if (name.empty() || !is_mount_path(path) ||
+        (read_only != nullptr && read_only->as_bool() == nullptr)) {
+      return refuse(
+          "\"spec.volumeMounts\" needs for each a name, an absolute mountPath outside "
+          "/proc, /sys and /dev, and perhaps readOnly");
+    }
+    if (!names.insert(name).second || !paths.insert(path).second) {
+      return refuse("\"spec.volumeMounts\" has a name or mountPath twice");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<TemplateSpec> parse_template_spec(const Json& spec) {
-  TRY_DO(check_fields(spec, "spec",
-                      {"description", "displayName", "tags", "mainContainer", "pool", "envVars"},
-                      {"volumeMounts", "pod", "network", "clusterId"}));
+  TRY_DO(check_fields(
+      spec, "spec",
+      {"description", "displayName", "tags", "mainContainer", "pool", "envVars", "volumeMounts"},
+      {"pod", "network", "clusterId"}));
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
   TRY_DO(check_pool(spec));
+  TRY_DO(check_mounts(spec));
   if (const Json* variables = spec.find("envVars"); variables != nullptr) {
     if (variables->as_object() == nullptr) {
       return refuse("\"spec.envVars\" must be an object of strings");

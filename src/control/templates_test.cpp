@@ -29,9 +29,20 @@ TEST(TemplateSpec, WhatItSays) {
   EXPECT_EQ(spec->resources.disk, "5Gi");
 }
 
+TEST(TemplateSpec, MountPointsAreKept) {
+  EXPECT_TRUE(spec_of(R"({"volumeMounts":[{"name":"data","mountPath":"/workspace/data"},
+                                          {"name":"ro","mountPath":"/models","readOnly":true}]})"));
+  EXPECT_TRUE(spec_of(R"({"volumeMounts":[]})"));
+}
+
 TEST(TemplateSpec, WhatIsRefused) {
   for (const char* text :
-       {R"([])", R"({"nonsense":1})", R"({"network":{}})", R"({"volumeMounts":[]})",
+       {R"([])", R"({"nonsense":1})", R"({"network":{}})", R"({"volumeMounts":{}})",
+        R"({"volumeMounts":[{"name":"a"}]})", R"({"volumeMounts":[{"name":"a","mountPath":"x"}]})",
+        R"({"volumeMounts":[{"name":"a","mountPath":"/proc/x"}]})",
+        R"({"volumeMounts":[{"name":"a","mountPath":"/x/../y"}]})",
+        R"({"volumeMounts":[{"name":"a","mountPath":"/x","readOnly":1}]})",
+        R"({"volumeMounts":[{"name":"a","mountPath":"/x"},{"name":"a","mountPath":"/y"}]})",
         R"({"pod":{}})", R"({"pool":{"minIdle":2,"maxIdle":1}})", R"({"pool":{"minIdle":-1}})",
         R"({"mainContainer":{"securityContext":{}}})", R"({"mainContainer":{"image":1}})",
         R"({"mainContainer":{"env":[{"name":"A","value":"1","x":1}]}})", R"({"envVars":{"A":1}})",

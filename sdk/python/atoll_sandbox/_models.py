@@ -1682,14 +1682,40 @@ class TemplatePool:
 
 
 @dataclass(frozen=True)
+class TemplateMount:
+    name: str
+    mount_path: str
+    read_only: Optional[bool] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TemplateMount:
+        return cls(
+            name=data["name"],
+            mount_path=data["mountPath"],
+            read_only=data.get("readOnly"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "mountPath": self.mount_path,
+            "readOnly": self.read_only,
+        })
+
+
+@dataclass(frozen=True)
 class TemplateSpec:
-    """What a template is made of. Builtin ones have an image of the form `builtin:NAME`."""
+    """What a template is made of. Builtin ones have an image of the form `builtin:NAME`.
+
+    - volume_mounts: Mount points that volumes can be bound to.
+    """
 
     display_name: Optional[str] = None
     description: Optional[str] = None
     tags: Optional[List[str]] = None
     main_container: Optional[TemplateContainer] = None
     pool: Optional[TemplatePool] = None
+    volume_mounts: Optional[List[TemplateMount]] = None
     env_vars: Optional[Dict[str, str]] = None
 
     @classmethod
@@ -1701,6 +1727,8 @@ class TemplateSpec:
             main_container=None if data.get("mainContainer") is None
                 else TemplateContainer.from_json(data["mainContainer"]),
             pool=None if data.get("pool") is None else TemplatePool.from_json(data["pool"]),
+            volume_mounts=None if data.get("volumeMounts") is None
+                else [TemplateMount.from_json(each) for each in data["volumeMounts"]],
             env_vars=data.get("envVars"),
         )
 
@@ -1711,6 +1739,8 @@ class TemplateSpec:
             "tags": self.tags,
             "mainContainer": None if self.main_container is None else self.main_container.to_json(),
             "pool": None if self.pool is None else self.pool.to_json(),
+            "volumeMounts": None if self.volume_mounts is None
+                else [each.to_json() for each in self.volume_mounts],
             "envVars": self.env_vars,
         })
 

@@ -2250,6 +2250,8 @@ export interface components {
             tags?: string[];
             mainContainer?: components["schemas"]["TemplateContainer"];
             pool?: components["schemas"]["TemplatePool"];
+            /** @description Mount points that volumes can be bound to. */
+            volumeMounts?: components["schemas"]["TemplateMount"][];
             envVars?: components["schemas"]["StringMap"];
         };
         TemplateContainer: {
@@ -2270,6 +2272,12 @@ export interface components {
                 cpu?: string;
                 ephemeralStorage?: string;
             };
+        };
+        TemplateMount: {
+            name: string;
+            mountPath: string;
+            /** @default false */
+            readOnly?: boolean;
         };
         TemplatePool: {
             minIdle?: number;
