@@ -29,6 +29,8 @@ inline constexpr std::size_t kMaxPieceBytes = 64 * 1024;
 inline constexpr std::size_t kMaxFilePieceBytes = 256 * 1024;
 
 inline constexpr std::int64_t kRemoveGraceMs = 5000;
+// A shell that was just about to read can miss a hang-up; it gets another one.
+inline constexpr std::int64_t kHangUpAgainMs = 200;
 // How long a process whose unread output fills its journal waits for its first reader.
 inline constexpr std::int64_t kFirstReaderGraceMs = 5000;
 // A terminal's kernel buffers hold less than this; what a dead leader wrote is within it.

@@ -299,11 +299,7 @@ void Process::remove(Connection& waiter) {
     removing_ = true;
     if (info_.running) {
       remove_kill_at_ms_ = monotonic_ms() + kRemoveGraceMs;
-      if (info_.pty) {
-        kill_group(SIGHUP);  // an interactive shell ignores SIGTERM
-      }
-      kill_group(SIGTERM);
-      kill_group(SIGCONT);
+      ask_to_end();
       owner_.on_deadline_changed();
     } else {
       remove_killed_ = true;
@@ -324,6 +320,7 @@ void Process::check_removed() {
 void Process::forget() {
   removing_ = false;
   remove_kill_at_ms_.reset();
+  hang_up_at_ms_.reset();
   forgotten_ = true;
   for (Connection* waiter : removers_) {
     waiter->send(Kind::kDone);

@@ -62,6 +62,7 @@ class Process {
   void remove(Connection& waiter);
   void on_leader_exit(int wait_status);
   // Some child of the agent ended: a removal may be complete.
+  void ask_to_end();
   void check_removed();
   void on_deadline(std::int64_t now_ms);
 
@@ -139,8 +140,9 @@ class Process {
 
   std::optional<std::int64_t> timeout_at_ms_;
   std::optional<std::int64_t> remove_kill_at_ms_;
-  std::uint64_t read_offset_ = 0;  // some reader has had everything before it
-  bool unread_matters_;            // its first reader may still come
+  std::optional<std::int64_t> hang_up_at_ms_;  // again, while a terminal is being removed
+  std::uint64_t read_offset_ = 0;              // some reader has had everything before it
+  bool unread_matters_;                        // its first reader may still come
   std::optional<std::int64_t> reader_grace_at_ms_;
   // The idle deadline is checked when it comes and then moved on by what happened meanwhile, so
   // that output costs no timer call.

@@ -22,7 +22,14 @@ void Process::on_deadline(std::int64_t now_ms) {
     unread_matters_ = false;
     settle();
   }
+  if (hang_up_at_ms_ && *hang_up_at_ms_ <= now_ms) {
+    hang_up_at_ms_.reset();
+    if (info_.running) {
+      ask_to_end();
+    }
+  }
   if (remove_kill_at_ms_ && *remove_kill_at_ms_ <= now_ms) {
+    hang_up_at_ms_.reset();
     remove_kill_at_ms_.reset();
     remove_killed_ = true;
     kill_group(SIGKILL);
@@ -31,6 +38,15 @@ void Process::on_deadline(std::int64_t now_ms) {
     }
     check_removed();
   }
+}
+
+void Process::ask_to_end() {
+  if (info_.pty) {
+    kill_group(SIGHUP);  // an interactive shell ignores SIGTERM
+    hang_up_at_ms_ = monotonic_ms() + kHangUpAgainMs;
+  }
+  kill_group(SIGTERM);
+  kill_group(SIGCONT);
 }
 
 void Process::check_idle(std::int64_t now_ms) {
@@ -48,7 +64,7 @@ void Process::check_idle(std::int64_t now_ms) {
 std::optional<std::int64_t> Process::next_deadline_ms() const {
   std::optional<std::int64_t> next;
   for (const auto& deadline :
-       {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_, reader_grace_at_ms_}) {
+       {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_, hang_up_at_ms_, reader_grace_at_ms_}) {
     if (deadline && (!next || *deadline < *next)) {
       next = deadline;
     }
