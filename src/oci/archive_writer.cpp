@@ -33,6 +33,7 @@ struct ArchiveWriter::Impl {
   struct archive* handle = nullptr;
   struct archive_entry* entry = nullptr;
   std::string output;
+  bool dropped = false;  // nobody takes the output any more
 
   Error broken() const {
     const char* why = ::archive_error_string(handle);
@@ -56,6 +57,9 @@ ArchiveWriter::ArchiveWriter(ArchiveFormat format) : impl_(std::make_unique<Impl
   }
   const auto write = [](struct archive*, void* data, const void* bytes,
                         std::size_t size) -> la_ssize_t {
+    if (static_cast<Impl*>(data)->dropped) {
+      return -1;
+    }
     static_cast<Impl*>(data)->output.append(static_cast<const char*>(bytes), size);
     return static_cast<la_ssize_t>(size);
   };
@@ -64,7 +68,9 @@ ArchiveWriter::ArchiveWriter(ArchiveFormat format) : impl_(std::make_unique<Impl
 
 ArchiveWriter::~ArchiveWriter() {
   ::archive_entry_free(impl_->entry);
-  ::archive_write_fail(impl_->handle);  // nothing more is written, whatever is missing
+  // An output that fails ends the padding of an unfinished entry at once and still frees the state
+  // of the compressor, which archive_write_fail would leak.
+  impl_->dropped = true;
   ::archive_write_free(impl_->handle);
 }
 

@@ -172,7 +172,7 @@ ARG BASE=tiny
 FROM ${BASE} AS build
 USER root
 ARG GREETING=hello
-WORKDIR /work
+WORKDIR /making
 COPY src/ .
 RUN cat greeting.txt > out && echo "$GREETING" >> out && id -u
 RUN rm /etc/passwd && mkdir -p keep/deep && rm -rf /opaque && mkdir /opaque
@@ -180,8 +180,8 @@ RUN rm /etc/passwd && mkdir -p keep/deep && rm -rf /opaque && mkdir /opaque
 FROM tiny
 USER root
 ENV MODE=final PLACE="a b"
-COPY --from=build /work/out /result/
-COPY --from=build --chown=app:app /work /copied
+COPY --from=build /making/out /result/
+COPY --from=build --chown=app:app /making /copied
 COPY --chmod=755 src/run.sh /bin/run
 ADD data.tar.gz /data/
 COPY <<EOF /made-$MODE
