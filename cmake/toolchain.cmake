@@ -17,6 +17,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(ATOLL_WERROR "Treat warnings as errors" ON)
 option(ATOLL_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(ATOLL_FAULT_POINTS "Keep the fault points that the crash tests arm (src/base/fault_point.h)" ON)
 option(ATOLL_FUZZ "Build the fuzz targets for libFuzzer, with the sanitizers" OFF)
 
 find_program(CCACHE ccache)
@@ -34,6 +35,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wthread-safety -fno-stric
                     -Wno-missing-designated-field-initializers -Wno-missing-field-initializers
                     # TRY and LOG take an optional list.
                     -Wno-gnu-zero-variadic-macro-arguments)
+if(NOT ATOLL_FAULT_POINTS)
+  add_compile_definitions(ATOLL_FAULT_POINTS=0)
+endif()
 if(ATOLL_WERROR)
   add_compile_options(-Werror)
 endif()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "control/entry.h"
@@ -202,7 +203,9 @@ Task<> Sandboxes::remove_held(EntryPointer entry) {
                                  .generation = entry->row.generation};
     CO_TRY_DO(co_await change(*entry, std::move(transition), store::Durability::kDurable));
   }
+  ATOLL_FAULT_POINT("control.remove.recorded");
   auto finished = co_await finish_deletion(entry);
+  ATOLL_FAULT_POINT("control.remove.finished");
   if (!finished) {
     co_return fail(std::move(finished).error().note(
         "the deletion is recorded and goes on by itself, but is not finished"));
@@ -220,6 +223,7 @@ Task<> Sandboxes::finish_deletion(EntryPointer entry) {
     deletion_pending_.set();
     co_return fail(std::move(destroyed).error().note(concat("destroying ", entry->row.id)));
   }
+  ATOLL_FAULT_POINT("control.remove.destroyed");
   entry->guest_socket.clear();
   if (!entry->claim_key.empty()) {
     // Before the row: a key must never outlive, as an answer, the sandbox of a claim that failed.

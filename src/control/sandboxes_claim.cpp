@@ -5,6 +5,7 @@
 // promised, and destroys them; killed after it, whoever asks again with the key gets the answer.
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "control/entry.h"
@@ -156,6 +157,7 @@ Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
       co_return std::move(answer);
     }
   }
+  ATOLL_FAULT_POINT("control.claim.begun");
   // No suspension between the look at the name and the entry that takes it.
   co_return co_await claim_now(std::move(request));
 }
@@ -293,10 +295,12 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
     co_return fail(answer.failures.front());
   }
   (void)co_await undo_claim(std::move(missing), "");
+  ATOLL_FAULT_POINT("control.claim.cells_made");
   if (auto recorded = co_await record_claim(made, request, answer); !recorded) {
     (void)co_await undo_claim(std::move(made), request.once ? request.once->key : "");
     co_return fail(std::move(recorded).error());
   }
+  ATOLL_FAULT_POINT("control.claim.recorded");
   co_return std::move(answer);
 }
 

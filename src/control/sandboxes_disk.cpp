@@ -1,4 +1,5 @@
 // What Snapshots does to the disk of one sandbox, under that sandbox's lock.
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
@@ -50,10 +51,12 @@ Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, D
   } else {
     CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
   }
+  ATOLL_FAULT_POINT("control.restore.stopped");
   node::SnapshotRequest request{.id = id,
                                 .snapshot = std::move(moment.snapshot_id),
                                 .disk_bytes = entry->row.limits.disk_bytes};
   auto restored = co_await with_deadline(kPauseTimeout, node_.restore(std::move(request)));
+  ATOLL_FAULT_POINT("control.restore.exchanged");
   if (restored) {
     LOG_INFO("disk restored", {"sandbox", id});
   }
@@ -61,6 +64,7 @@ Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, D
     ResumeAnswer answer;
     CO_TRY_DO(co_await resume_held(entry, answer));
   }
+  ATOLL_FAULT_POINT("control.restore.resumed");
   if (!restored) {
     co_return fail(std::move(restored).error().note(concat("restoring ", id)));
   }

@@ -5,6 +5,7 @@
 // sandbox costs nothing per call.
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "control/entry.h"
@@ -123,6 +124,7 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   const auto& hard = entry->row.hard_expires_at;
   const bool for_good = hard && *hard <= clock_.now();
   LOG_INFO("sandbox expired", {"sandbox", entry->row.id}, {"for_good", for_good});
+  ATOLL_FAULT_POINT("control.expiry.due");
   Result<> ended;
   if (for_good) {
     ended = co_await shielded(remove_held(entry));

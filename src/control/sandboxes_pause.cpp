@@ -6,6 +6,7 @@
 // between leaves a `running` row with a frozen cell, which reconcile() thaws, or without one, which
 // it restarts: a pause that nobody was promised is undone. A paused row without a cell resumes from
 // its disk, and the answer says so.
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
@@ -48,22 +49,26 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
                           "; only a running one can be paused"));
   }
   const Flag pausing{entry->pausing};
+  ATOLL_FAULT_POINT("control.pause.begun");
   auto frozen = co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id));
   if (!frozen && frozen.error().code != Code::kUnimplemented) {
     co_return co_await take_back_pause(
         entry, std::move(frozen).error().note(concat("pausing ", entry->row.id)));
   }
+  ATOLL_FAULT_POINT("control.pause.frozen");
   if (!frozen || memory == PauseMemory::kDrop) {
     if (auto ended = co_await end_cell(entry); !ended) {
       co_return co_await take_back_pause(entry, std::move(ended).error());
     }
   }
+  ATOLL_FAULT_POINT("control.pause.still");
   store::Transition paused{.status = SandboxStatus::kPaused, .generation = entry->row.generation};
   auto changed = co_await change(*entry, std::move(paused), store::Durability::kDurable);
   if (!changed && entry->row.status == SandboxStatus::kRunning) {
     co_return co_await take_back_pause(entry, std::move(changed).error());
   }
   CO_TRY_DO(std::move(changed));
+  ATOLL_FAULT_POINT("control.pause.recorded");
   pauses_.add();
   schedule(*entry, due_at(*entry));
   LOG_INFO("sandbox paused", {"sandbox", entry->row.id},
@@ -89,6 +94,7 @@ Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
 
 // The disk stays. REQUIRES: the entry is held.
 Task<> Sandboxes::end_cell(EntryPointer entry) {
+  ATOLL_FAULT_POINT("control.end_cell.begun");
   node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
   auto ended = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request)));
   if (!ended && ended.error().code != Code::kNotFound) {
@@ -113,12 +119,15 @@ Task<ResumeAnswer> Sandboxes::resume_now(std::string team_id, std::string id) {
 
 // REQUIRES: the entry is held; its row is `paused` or `failed`.
 Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
+  ATOLL_FAULT_POINT("control.resume.begun");
   if (entry->row.status == SandboxStatus::kPaused && kept_memory(*entry) == PauseMemory::kKeep) {
     store::Transition running{.status = SandboxStatus::kRunning,
                               .generation = entry->row.generation + 1};
     rearm(*entry, running);
     CO_TRY_DO(co_await change(*entry, std::move(running), store::Durability::kQuick));
+    ATOLL_FAULT_POINT("control.resume.recorded");
     auto thawed = co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id));
+    ATOLL_FAULT_POINT("control.resume.thawed");
     if (thawed) {
       answer.restored = ResumeAnswer::Restored::kMemory;
       note_resumed(*entry, answer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
@@ -45,6 +46,7 @@ Task<> Sandboxes::reconcile() {
       orphans.push_back(cell.id);
     }
   }
+  ATOLL_FAULT_POINT("control.reconcile.listed");
   Report report;
   for (auto& waiting : holds) {
     const Hold held{std::move(waiting)};
@@ -54,7 +56,9 @@ Task<> Sandboxes::reconcile() {
       CO_TRY_DO(co_await repair(held.entry(), cell, report));
     }
   }
+  ATOLL_FAULT_POINT("control.reconcile.repaired");
   CO_TRY_DO(co_await destroy_orphans(std::move(orphans), report));
+  ATOLL_FAULT_POINT("control.reconcile.done");
   if (report.restarted + report.failed + report.removed + report.orphans > 0) {
     LOG_INFO("repaired what was left", {"adopted", report.adopted}, {"restarted", report.restarted},
              {"failed", report.failed}, {"removed", report.removed},
@@ -146,11 +150,13 @@ Task<> Sandboxes::restart(EntryPointer entry) {
     rearm(*entry, next);
   }
   CO_TRY_DO(co_await change(*entry, std::move(next), store::Durability::kQuick));
+  ATOLL_FAULT_POINT("control.restart.recorded");
   node::DestroyRequest clear{.id = entry->row.id, .keep_upper = true};
   auto cleared = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(clear)));
   if (!cleared && cleared.error().code != Code::kNotFound) {
     co_return fail(std::move(cleared).error().note(concat("clearing ", entry->row.id)));
   }
+  ATOLL_FAULT_POINT("control.restart.cleared");
   node::CreateRequest request{.id = entry->row.id,
                               .hostname = entry->row.id,
                               .layers = entry->row.layers,
@@ -164,6 +170,7 @@ Task<> Sandboxes::restart(EntryPointer entry) {
     }
     co_return fail(std::move(error));
   }
+  ATOLL_FAULT_POINT("control.restart.started");
   entry->guest_socket = cell->guest_socket;
   restarts_.add();
   LOG_WARN("sandbox started again from its filesystem", {"sandbox", entry->row.id},

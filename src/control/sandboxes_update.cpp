@@ -2,6 +2,7 @@
 //
 // The row is changed first, then the running cell; when the cell cannot get its new limits, the row
 // gets its old ones back. Killed in between, the next start applies what the row says.
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
@@ -134,7 +135,9 @@ Task<> Sandboxes::configure_with_limits(EntryPointer entry, Sandbox next) {
   if (!live) {
     co_return ok();
   }
+  ATOLL_FAULT_POINT("control.update.recorded");
   auto applied = co_await apply_limits(entry, entry->row.limits);
+  ATOLL_FAULT_POINT("control.update.applied");
   if (applied) {
     co_return ok();
   }

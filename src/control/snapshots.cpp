@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/scope.h"
@@ -112,6 +113,7 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
   }
   const std::string id = concat(kSnapshotPrefix, random_label(16));
   CO_TRY(const Sandbox row, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id));
+  ATOLL_FAULT_POINT("control.snapshot.taken");
   Snapshot snapshot{.id = id,
                     .team_id = row.team_id,
                     .sandbox_id = row.id,
@@ -131,6 +133,7 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
     (void)co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); });
     co_return fail(std::move(stored).error().note("recording the snapshot"));
   }
+  ATOLL_FAULT_POINT("control.snapshot.recorded");
   snapshots_.emplace(id, snapshot);
   deadlines_changed_.set();
   LOG_INFO("snapshot taken", {"snapshot", id}, {"sandbox", row.id});
@@ -144,12 +147,14 @@ Task<> Snapshots::remove(std::string team_id, std::string id) {
 Task<> Snapshots::remove_now(std::string team_id, std::string id) {
   CO_TRY_DO(get(team_id, id));
   CO_TRY_DO(co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); }));
+  ATOLL_FAULT_POINT("control.snapshot_remove.recorded");
   snapshots_.erase(id);
   // Nobody can name it any more; a disk that stays is removed at the next start.
   if (auto removed = co_await remove_from_node(id); !removed) {
     LOG_WARN("the disk of a deleted snapshot stays for now", {"snapshot", id},
              {"error", removed.error()});
   }
+  ATOLL_FAULT_POINT("control.snapshot_remove.finished");
   LOG_INFO("snapshot removed", {"snapshot", id});
   co_return ok();
 }
@@ -186,6 +191,7 @@ Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string 
                                                ForkRequest request) {
   const std::string moment = concat(kForkPrefix, random_label(16));
   CO_TRY(const Sandbox parent, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, moment));
+  ATOLL_FAULT_POINT("control.fork.moment_taken");
   ClaimRequest claim{.team_id = parent.team_id,
                      .template_name = parent.template_name,
                      .count = request.count,
@@ -199,6 +205,7 @@ Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string 
                         .limits = parent.limits,
                         .parent_id = parent.id};
   auto claimed = co_await sandboxes_.claim_all(std::move(claim));
+  ATOLL_FAULT_POINT("control.fork.children_made");
   if (auto removed = co_await remove_from_node(moment); !removed) {
     LOG_WARN("the moment of a fork stays until the next start", {"snapshot", moment},
              {"error", removed.error()});
@@ -206,6 +213,7 @@ Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string 
   if (!claimed) {
     co_return fail(std::move(claimed).error().note(concat("forking ", sandbox_id)));
   }
+  ATOLL_FAULT_POINT("control.fork.moment_removed");
   std::vector<Sandbox> children = std::move(claimed->sandboxes);
   for (Sandbox& child : children) {
     if (request.start) {
@@ -219,6 +227,7 @@ Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string 
       LOG_WARN("a fork could not be paused", {"sandbox", child.id}, {"error", paused.error()});
     }
   }
+  ATOLL_FAULT_POINT("control.fork.settled");
   co_return std::move(children);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/fault_point.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -188,6 +189,7 @@ Task<> TemplateJobs::remove(TemplateRef ref) {
                    "template_in_use");
   }
   CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().remove(parts_.store, row.name));
+  ATOLL_FAULT_POINT("control.template_remove.recorded");
   jobs_.erase(row.name);
   LOG_INFO("template removed", {"template", row.name});
   if (running_ == 0) {

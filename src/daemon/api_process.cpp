@@ -194,6 +194,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
 Result<> run_api(const ApiOptions& options) {
   ::umask(077);
   stop_inheriting(options.common.ready_fd);
+  TRY_DO(follow_faults(options.common.fault_fd));
   TRY(std::string admin_hash, read_admin_hash(options.admin_fd));
   TRY(const auto tls, read_tls_identity(options.tls_fd));
   TRY_DO(drop_privileges({options.common.uid, options.common.gid}));

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fault_point.h"
 #include "base/strings.h"
 
 namespace atl::daemon {
@@ -73,6 +74,14 @@ void stop_inheriting(int fd) {
   if (fd >= 0) {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   }
+}
+
+Result<> follow_faults(int fault_fd) {
+  if (fault_fd < 0) {
+    return {};
+  }
+  const Fd plan{fault_fd};
+  return fault::follow_plan(plan.get());
 }
 
 std::string describe_end(int wait_status) {

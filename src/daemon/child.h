@@ -31,6 +31,8 @@ Result<pid_t> start_child(const std::vector<std::string>& words,
 // In the child: what it tells the supervisor.
 Result<> report_ready(int ready_fd, std::string_view detail);
 
+// In a process that a test wants to fail: where the orders are. None: does nothing.
+Result<> follow_faults(int fault_fd);
 // Descriptors come inheritable from the supervisor; the child's own children must not get them.
 void stop_inheriting(int fd);
 

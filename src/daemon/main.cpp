@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/cli.h"
@@ -36,6 +37,12 @@ int serve(std::span<char* const> words) {
   for (const std::string_view word : words) {
     if (word == "--help" || word == "-h") {
       std::fputs(kServeHelp, stdout);
+      return 0;
+    }
+    if (word == "--list-fault-points") {
+      for (const fault::Point& point : fault::points()) {
+        std::puts(point.name);
+      }
       return 0;
     }
   }

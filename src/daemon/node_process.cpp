@@ -181,6 +181,7 @@ Result<> run_node(const NodeOptions& options) {
   ::umask(077);
   stop_inheriting(options.common.ready_fd);
   stop_inheriting(options.lock_fd);
+  TRY_DO(follow_faults(options.common.fault_fd));
   TRY_DO(die_with(options.common.supervisor));
   TRY_DO(enter_private_mounts());
   const Layout layout = layout_of(options.common);

@@ -52,8 +52,8 @@ Result<int> parse_fd(const Arguments& arguments, std::string_view name) {
   return static_cast<int>(fd);
 }
 
-constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir", "instance",   "uid",
-                                             "gid",      "log",     "supervisor", "ready-fd"};
+constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir",    "instance", "uid",     "gid",
+                                             "log",      "supervisor", "ready-fd", "fault-fd"};
 
 std::vector<std::string_view> with_common(std::vector<std::string_view> names) {
   names.insert(names.end(), std::begin(kCommonNames), std::end(kCommonNames));
@@ -70,6 +70,7 @@ Result<ChildOptions> parse_common(const Arguments& arguments) {
   TRY(const std::uint64_t supervisor, arguments.number("supervisor", 0, kMaxNumber));
   TRY(options.log, parse_log(arguments.text("log", "text")));
   TRY(options.ready_fd, parse_fd(arguments, "ready-fd"));
+  TRY(options.fault_fd, parse_fd(arguments, "fault-fd"));
   options.uid = static_cast<uid_t>(uid);
   options.gid = static_cast<gid_t>(gid);
   options.supervisor = static_cast<pid_t>(supervisor);
@@ -81,42 +82,48 @@ Result<ChildOptions> parse_common(const Arguments& arguments) {
   return options;
 }
 
-std::vector<std::string> common_words(const char* command, const ChildOptions& options) {
-  return {command,
-          "--data-dir",
-          options.data_dir,
-          "--run-dir",
-          options.run_dir,
-          "--instance",
-          options.instance,
-          "--uid",
-          concat(options.uid),
-          "--gid",
-          concat(options.gid),
-          "--log",
-          options.log == LogFormat::kJson ? "json" : "text",
-          "--supervisor",
-          concat(options.supervisor),
-          "--ready-fd",
-          concat(options.ready_fd)};
-}
-
 void add(std::vector<std::string>& words, const char* name, std::string value) {
   words.emplace_back(name);
   words.push_back(std::move(value));
+}
+
+std::vector<std::string> common_words(const char* command, const ChildOptions& options) {
+  std::vector<std::string> words{command,
+                                 "--data-dir",
+                                 options.data_dir,
+                                 "--run-dir",
+                                 options.run_dir,
+                                 "--instance",
+                                 options.instance,
+                                 "--uid",
+                                 concat(options.uid),
+                                 "--gid",
+                                 concat(options.gid),
+                                 "--log",
+                                 options.log == LogFormat::kJson ? "json" : "text",
+                                 "--supervisor",
+                                 concat(options.supervisor),
+                                 "--ready-fd",
+                                 concat(options.ready_fd)};
+  if (options.fault_fd >= 0) {
+    add(words, "--fault-fd", concat(options.fault_fd));
+  }
+  return words;
 }
 
 }  // namespace
 
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
-                               "guest-binary", "tls-cert", "tls-key", "cors-origin"}));
+      Arguments::parse(
+          words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size", "guest-binary",
+                  "tls-cert", "tls-key", "cors-origin", "fault-plan"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
   options.user = arguments.text("user");
   options.guest_binary = arguments.text("guest-binary");
+  options.fault_plan = arguments.text("fault-plan");
   TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
   TRY(options.log,
       parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));

@@ -24,6 +24,7 @@ struct ServeOptions {
   std::string tls_certificate;  // files; both or none
   std::string tls_key;
   std::string cors_origin = "*";  // a list, * or none
+  std::string fault_plan;         // a file; only tests have one
   LogFormat log = LogFormat::kText;
   // Not from the arguments: `atoll dev` says what its printer shall be told.
   bool print_for_clients = false;
@@ -40,6 +41,7 @@ struct ChildOptions {
   LogFormat log = LogFormat::kText;
   pid_t supervisor = 0;
   int ready_fd = -1;
+  int fault_fd = -1;  // base/fault_point.h; none: nothing is ever armed
 };
 
 struct NodeOptions {
@@ -81,6 +83,7 @@ Usage: atoll serve [options]
   --log json|text      form of the log (default text on a terminal, else json)
   --pool-size SIZE     size of a new storage pool, like 50Gi (default most of the free space)
   --guest-binary PATH  the guest agent (default atoll-guest beside the executable)
+  --fault-plan FILE    for tests of this program: processes end where FILE says; never in production
 
 The first start creates DIR/admin.key. SIGTERM or Ctrl-C stops everything cleanly; a second one
 does not wait for requests under way.

@@ -1,5 +1,6 @@
 #include "daemon/serve.h"
 
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "base/fault_point.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "daemon/admin_key.h"
 #include "daemon/layout.h"
@@ -107,6 +110,20 @@ Result<Fd> load_tls_identity(const ServeOptions& options) {
   return seal_in_memory(concat(identity.certificate_pem, "\n", identity.key_pem));
 }
 
+// Only root starts a server, and only root's file can tell it to fail.
+Result<Fd> open_fault_plan(const ServeOptions& options) {
+  if (options.fault_plan.empty()) {
+    return Fd{};
+  }
+  Fd plan{::open(options.fault_plan.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)};
+  if (!plan) {
+    return fail_errno(concat("opening the fault plan ", options.fault_plan));
+  }
+  TRY_DO(fault::check_plan(plan.get()));
+  LOG_WARN("this server fails on purpose, as its fault plan says", {"plan", options.fault_plan});
+  return plan;
+}
+
 }  // namespace
 
 Result<> run_serve(const ServeOptions& options) {
@@ -130,6 +147,7 @@ Result<> run_serve(const ServeOptions& options) {
   TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
   TRY(const Fd tls_identity, load_tls_identity(options));
+  TRY(const Fd fault_plan, open_fault_plan(options));
   TRY(const Fd signals, open_signals());
   TRY_DO(enter_private_mounts());
   TRY_DO(mount_database_dir(layout));
@@ -142,7 +160,8 @@ Result<> run_serve(const ServeOptions& options) {
                             .uid = account.uid,
                             .gid = account.gid,
                             .log = options.log,
-                            .supervisor = ::getpid()};
+                            .supervisor = ::getpid(),
+                            .fault_fd = fault_plan ? fault_plan.get() : -1};
   Supervisor supervisor{
       {.layout = layout,
        .node = {.common = common,

@@ -63,7 +63,11 @@ Result<> Supervisor::start_node() {
   TRY(ReadyPipe pipe, make_ready_pipe());
   NodeOptions options = parts_.node;
   options.common.ready_fd = pipe.write_end.get();
-  TRY(node_.pid, start_child(to_words(options), {options.common.ready_fd, options.lock_fd}));
+  std::vector<int> fds = {options.common.ready_fd, options.lock_fd};
+  if (options.common.fault_fd >= 0) {
+    fds.push_back(options.common.fault_fd);
+  }
+  TRY(node_.pid, start_child(to_words(options), fds));
   node_.ready = std::move(pipe.read_end);
   return {};
 }
@@ -73,7 +77,7 @@ Result<> Supervisor::start_api() {
   ApiOptions options = parts_.api;
   options.common.ready_fd = pipe.write_end.get();
   std::vector<int> fds = {options.common.ready_fd, options.admin_fd};
-  for (const int optional_fd : {options.listen_fd, options.tls_fd}) {
+  for (const int optional_fd : {options.listen_fd, options.tls_fd, options.common.fault_fd}) {
     if (optional_fd >= 0) {
       fds.push_back(optional_fd);
     }
@@ -234,6 +238,11 @@ void Supervisor::on_death(Service& service, int wait_status) {
     return;
   }
   const auto now = Clock::now();
+  if (parts_.node.common.fault_fd >= 0) {  // dying is what it is here for
+    service.restart_at = now;
+    LOG_INFO("a process of a test died and is started again", {"service", service.name});
+    return;
+  }
   service.deaths.push_back(now);
   while (now - service.deaths.front() > kDeathWindow) {
     service.deaths.pop_front();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "layers/directory.h"
@@ -93,6 +94,7 @@ class DirectoryPool final : public Pool {
       return {};
     }
     TRY_DO(volumes_->unseal(layers_.get(), id));
+    ATOLL_FAULT_POINT("layers.layer_remove.unsealed");
     return trash_->throw_away(layers_.get(), id);
   }
 
@@ -102,7 +104,9 @@ class DirectoryPool final : public Pool {
     TRY_DO(check_name("upper", id));
     TRY_DO(check_limit(limit_bytes));
     const std::string temporary = unique_name(kNewPrefix, id);
+    TRY_DO(ATOLL_FAULT_CHECK("layers.upper.create"));
     TRY_DO(volumes_->create(uppers_.get(), temporary, limit_bytes));
+    ATOLL_FAULT_POINT("layers.upper.half_made");
     auto made = fill_upper(id, temporary);
     if (!made) {
       throw_away_half_made(uppers_.get(), temporary);
@@ -155,7 +159,9 @@ class DirectoryPool final : public Pool {
                     RENAME_NOREPLACE) != 0) {
       return fail_errno(concat("making a layer of upper ", id));
     }
+    ATOLL_FAULT_POINT("layers.commit.renamed");
     const auto promoted = promote_upper(layers_.get(), temporary);
+    ATOLL_FAULT_POINT("layers.commit.promoted");
     auto added = finish_layer(layer_id, temporary, promoted);
     // Without its temporary name it is a layer, only not surely on disk.
     if (!added && has_directory(layers_.get(), temporary)) {
@@ -170,7 +176,9 @@ class DirectoryPool final : public Pool {
     if (has_snapshot(snapshot_id)) {
       return fail(Code::kAlreadyExists, concat("snapshot ", snapshot_id, " already exists"));
     }
+    TRY_DO(ATOLL_FAULT_CHECK("layers.snapshot.create"));
     TRY_DO(prepare_inheritance(*volumes_, {uppers_.get(), id}));
+    ATOLL_FAULT_POINT("layers.snapshot.prepared");
     if (volumes_->snapshots_whole()) {
       return volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), snapshot_id}, true);
     }
@@ -204,6 +212,7 @@ class DirectoryPool final : public Pool {
       return {};
     }
     TRY_DO(volumes_->unseal(snapshots_.get(), id));
+    ATOLL_FAULT_POINT("layers.snapshot_remove.unsealed");
     return trash_->throw_away(snapshots_.get(), id);
   }
 
@@ -212,7 +221,9 @@ class DirectoryPool final : public Pool {
   Result<std::string> create_upper_from(const std::string& id, const std::string& snapshot_id,
                                         std::uint64_t limit_bytes) override {
     TRY(const std::string temporary, copy_of_snapshot(id, snapshot_id, limit_bytes));
+    ATOLL_FAULT_POINT("layers.upper_from.copied");
     auto named = rename_new(uppers_.get(), temporary, id);
+    ATOLL_FAULT_POINT("layers.upper_from.named");
     if (!named) {
       throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(named).error());
@@ -224,13 +235,16 @@ class DirectoryPool final : public Pool {
   Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
                          std::uint64_t limit_bytes) override {
     TRY(const std::string temporary, copy_of_snapshot(id, snapshot_id, limit_bytes));
+    ATOLL_FAULT_POINT("layers.restore.copied");
     const unsigned flags = has_upper(id) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
     if (::renameat2(uppers_.get(), temporary.c_str(), uppers_.get(), id.c_str(), flags) != 0) {
       auto failed = fail_errno(concat("restoring upper ", id));
       throw_away_half_made(uppers_.get(), temporary);
       return failed;
     }
+    ATOLL_FAULT_POINT("layers.restore.exchanged");
     auto durable = sync();
+    ATOLL_FAULT_POINT("layers.restore.durable");
     // Who hears of a failure may count on what was there.
     if (!durable &&
         ::renameat2(uppers_.get(), id.c_str(), uppers_.get(), temporary.c_str(), flags) != 0) {
@@ -257,6 +271,7 @@ class DirectoryPool final : public Pool {
         done.push_back(concat("removed half-made ", what, name.substr(kNewPrefix.size())));
       }
     }
+    ATOLL_FAULT_POINT("layers.collect.swept");
     TRY(std::vector<std::string> emptied, trash_->empty());
     TRY(std::vector<std::string> booked, volumes_->collect());
     std::ranges::move(emptied, std::back_inserter(done));
@@ -295,6 +310,7 @@ class DirectoryPool final : public Pool {
   }
 
   Result<> sync() const {
+    TRY_DO(ATOLL_FAULT_CHECK("layers.sync"));
     if (::syncfs(layers_.get()) != 0) {
       return fail_errno("making a layer durable");
     }
@@ -310,6 +326,7 @@ class DirectoryPool final : public Pool {
                         const Result<>& filled) {
     TRY_DO(filled);
     TRY_DO(volumes_->seal(layers_.get(), temporary));
+    ATOLL_FAULT_POINT("layers.layer.sealed");
     TRY_DO(sync());  // the contents before the name
     TRY_DO(rename_new(layers_.get(), temporary, id));
     return sync();
@@ -346,9 +363,11 @@ class DirectoryPool final : public Pool {
     if (!has_snapshot(snapshot_id)) {
       return fail(Code::kNotFound, concat("there is no snapshot ", snapshot_id));
     }
+    TRY_DO(ATOLL_FAULT_CHECK("layers.copy.create"));
     std::string temporary = unique_name(kNewPrefix, id);
     auto copied =
         volumes_->snapshot({snapshots_.get(), snapshot_id}, {uppers_.get(), temporary}, false);
+    ATOLL_FAULT_POINT("layers.copy.half_made");
     if (copied && volumes_->has_quota()) {
       const TreePlace upper{uppers_.get(), temporary};
       copied = inherit({snapshots_.get(), snapshot_id}, upper);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "layers/directory.h"
@@ -26,6 +27,7 @@ Result<> Trash::throw_away(int parent_fd, const std::string& name) {
     }
     return fail_errno(concat("removing ", name));
   }
+  ATOLL_FAULT_POINT("layers.trash.thrown");
   if (volumes_.destroys_quickly()) {
     // It is gone for everybody; a failure here only delays the space until the next start.
     if (const auto destroyed = volumes_.destroy(directory_.get(), thrown); !destroyed) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/fault_point.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -106,11 +107,13 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
 
 Result<> CellRecords::put(const StoredCell& cell) const {
   CHECK(is_cell_id(cell.id));
+  TRY_DO(ATOLL_FAULT_CHECK("node.record.put"));
   return replace_file(concat(directory_, "/", cell.id), format_record(cell), {.mode = 0600});
 }
 
 Result<> CellRecords::remove(const std::string& id) const {
   CHECK(is_cell_id(id));
+  TRY_DO(ATOLL_FAULT_CHECK("node.record.remove"));
   const std::string path = concat(directory_, "/", id);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return fail_errno(concat("removing ", path));

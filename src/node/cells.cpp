@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/stream.h"
@@ -177,6 +178,7 @@ Result<> Cells::widen_disk(const std::string& id, std::uint64_t limit_bytes) {
 Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
                                   StoredCell stored) {
   TRY_DO(parts_.records.put(stored));
+  ATOLL_FAULT_POINT("node.create.recorded");
   if (stored.fresh_upper) {
     TRY(spec.upper_dir, request.from_snapshot.empty()
                             ? parts_.pool.create_upper(request.id, request.limits.disk_bytes)
@@ -185,13 +187,16 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   } else {
     TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }
+  ATOLL_FAULT_POINT("node.create.disk");
   const std::string path = socket_path(request.id);
   TRY(const Fd listening, io::Listener::bind_unix(path, 0600));
   if (::lchown(path.c_str(), parts_.socket_uid, parts_.socket_gid) != 0) {
     return fail_errno(concat("giving away ", path));
   }
+  ATOLL_FAULT_POINT("node.create.socket");
   spec.guest_listen_fd = listening.get();
   TRY(runtime::Cell cell, parts_.runtime.create(spec));
+  ATOLL_FAULT_POINT("node.create.cell");
   if (!stored.fresh_upper) {
     TRY_DO(limit_disk(request.id, request.limits.disk_bytes));
   }
@@ -199,6 +204,7 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   stored.pid = cell.record.pid;
   stored.start_time = cell.record.start_time;
   TRY_DO(parts_.records.put(stored));
+  ATOLL_FAULT_POINT("node.create.running");
   TRY(const DeathWatch::Ticket ticket, watch(request.id, std::move(cell.pidfd)));
   return Entry{std::move(stored), ticket};
 }
@@ -223,6 +229,7 @@ Result<> Cells::end_processes(const Entry& entry) {
     tickets_.erase(entry.ticket);
   }
   TRY_DO(parts_.runtime.destroy(runtime_record(entry.stored)));
+  ATOLL_FAULT_POINT("node.end.processes");
   ::unlink(socket_path(entry.stored.id).c_str());
   if (entry.stored.uid_base != 0) {
     parts_.uids.give_back(entry.stored.uid_base);
@@ -239,10 +246,13 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
   const std::optional<Entry> entry = find(request.id);
   TRY_DO(end_processes(entry ? *entry : Entry{.stored = {.id = request.id}}));
+  ATOLL_FAULT_POINT("node.destroy.ended");
   if (!request.keep_upper) {
     TRY_DO(parts_.pool.remove_upper(request.id));
   }
+  ATOLL_FAULT_POINT("node.destroy.disk");
   TRY_DO(parts_.records.remove(request.id));
+  ATOLL_FAULT_POINT("node.destroy.forgotten");
   const std::lock_guard table{mutex_};
   table_.erase(request.id);
   return {};
@@ -257,7 +267,9 @@ Result<> Cells::commit(const std::string& id, const std::string& layer) {
     return fail(Code::kNotFound, concat("there is no cell ", id));
   }
   TRY_DO(end_processes(*entry));
+  ATOLL_FAULT_POINT("node.commit.ended");
   TRY_DO(parts_.pool.commit_upper(id, layer));
+  ATOLL_FAULT_POINT("node.commit.layer");
   TRY_DO(parts_.records.remove(id));
   const std::lock_guard table{mutex_};
   table_.erase(id);
@@ -351,6 +363,7 @@ Result<> Cells::set_limits(const std::string& id, const Limits& limits) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
   TRY_DO(parts_.runtime.set_limits(id, runtime_limits(limits)));
+  ATOLL_FAULT_POINT("node.limits.half");
   return limit_disk(id, limits.disk_bytes);
 }
 

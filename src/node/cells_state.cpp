@@ -1,6 +1,7 @@
 // Cells that stand still: paused, snapshotted, put back to an earlier moment.
 #include <chrono>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "node/cells.h"
@@ -11,6 +12,7 @@ Result<> Cells::freeze(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
   TRY_DO(parts_.runtime.freeze(id));
+  ATOLL_FAULT_POINT("node.freeze.frozen");
   auto synced = parts_.pool.sync_uppers();
   if (!synced) {
     // Not paused, so it must not stand still. The first error is the one to tell.
@@ -19,13 +21,16 @@ Result<> Cells::freeze(const std::string& id) {
                 {"error", thawed.error()});
     }
   }
+  ATOLL_FAULT_POINT("node.freeze.synced");
   return synced;
 }
 
 Result<> Cells::thaw(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
-  return parts_.runtime.thaw(id);
+  auto thawed = parts_.runtime.thaw(id);
+  ATOLL_FAULT_POINT("node.thaw.thawed");
+  return thawed;
 }
 
 Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
@@ -55,12 +60,15 @@ Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
   TRY_DO(parts_.pool.sync_uppers());
   const auto begin = std::chrono::steady_clock::now();
   TRY_DO(parts_.runtime.freeze(request.id));
+  ATOLL_FAULT_POINT("node.snapshot.frozen");
   auto taken = parts_.pool.snapshot_upper(request.id, request.snapshot);
+  ATOLL_FAULT_POINT("node.snapshot.taken");
   if (auto thawed = parts_.runtime.thaw(request.id); !thawed) {
     LOG_ERROR("a cell stays frozen after its snapshot", {"cell", request.id},
               {"error", thawed.error()});
     return fail(std::move(thawed).error());
   }
+  ATOLL_FAULT_POINT("node.snapshot.thawed");
   TRY_DO(taken);
   const auto stopped = std::chrono::steady_clock::now() - begin;
   return SnapshotAnswer{static_cast<std::uint64_t>(
@@ -74,7 +82,9 @@ Result<> Cells::restore(const SnapshotRequest& request) {
     return fail(Code::kFailedPrecondition,
                 concat("cell ", request.id, " runs; its disk cannot be exchanged"));
   }
-  return parts_.pool.restore_upper(request.id, request.snapshot, request.disk_bytes);
+  auto restored = parts_.pool.restore_upper(request.id, request.snapshot, request.disk_bytes);
+  ATOLL_FAULT_POINT("node.restore.exchanged");
+  return restored;
 }
 
 }  // namespace atl::node

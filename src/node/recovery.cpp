@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "node/cells.h"
@@ -17,6 +18,7 @@ namespace atl::node {
 Result<RecoverySummary> Cells::recover() {
   RecoverySummary summary;
   TRY(std::vector<StoredCell> stored, parts_.records.load());
+  ATOLL_FAULT_POINT("node.recover.loaded");
   for (StoredCell& cell : stored) {
     const std::string id = cell.id;
     if (const auto recovered = recover_one(std::move(cell), summary); !recovered) {
@@ -24,9 +26,11 @@ Result<RecoverySummary> Cells::recover() {
       ++summary.failed;
     }
   }
+  ATOLL_FAULT_POINT("node.recover.records");
   TRY_DO(remove_unrecorded(summary));
   TRY_DO(remove_build_uppers(summary));
   remove_stale_sockets();
+  ATOLL_FAULT_POINT("node.recover.done");
   return summary;
 }
 
@@ -43,6 +47,7 @@ Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
   if (reserved) {
     parts_.uids.give_back(stored.uid_base);
   }
+  ATOLL_FAULT_POINT("node.recover.ended");
   if (stored.state == StoredCell::State::kCreating && stored.fresh_upper) {
     TRY_DO(parts_.pool.remove_upper(stored.id));
     ++summary.undone;

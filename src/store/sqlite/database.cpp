@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 
+#include "base/fault_point.h"
 #include "base/fd.h"
 #include "base/strings.h"
 
@@ -191,9 +192,11 @@ Transaction::~Transaction() {
 }
 
 Result<> Transaction::commit() {
+  TRY_DO(ATOLL_FAULT_CHECK("store.commit.begun"));
   TRY(auto statement, database_.prepare("COMMIT"));
   TRY_DO(statement->run());
   open_ = false;
+  ATOLL_FAULT_POINT("store.commit.done");
   return {};
 }
 
