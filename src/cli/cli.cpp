@@ -44,6 +44,12 @@ struct Dispatch {
   Task<int> operator()(const ListOptions& options) { return command_list(context, options); }
   Task<int> operator()(const InspectOptions& options) { return command_inspect(context, options); }
   Task<int> operator()(const RemoveOptions& options) { return command_remove(context, options); }
+  Task<int> operator()(const PauseOptions& options) { return command_pause(context, options); }
+  Task<int> operator()(const ResumeOptions& options) { return command_resume(context, options); }
+  Task<int> operator()(const SnapshotOptions& options) {
+    return command_snapshot(context, options);
+  }
+  Task<int> operator()(const ForkOptions& options) { return command_fork(context, options); }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
   Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }
   Task<int> operator()(const TemplateOptions& options) {

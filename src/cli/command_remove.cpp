@@ -1,43 +1,18 @@
 // `atoll rm`: deletes one after another; one that fails does not keep the others.
-#include "base/strings.h"
-#include "cli/api_error.h"
+#include "cli/batch.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "cli/sandbox.h"
 
 namespace atl::cli {
 namespace {
 
-struct Outcome {
-  Json deleted = Json::array();
-  Json failed = Json::array();
-  std::size_t done = 0;
-  int status = 0;
-};
-
-Task<> remove_all(CommandContext& context, Api& api, const std::vector<std::string>& ids,
-                  bool force, Outcome& outcome) {
-  for (const auto& id : ids) {
-    CO_TRY(const auto target, co_await resolve_sandbox(api, id));
-    auto deleted = co_await delete_sandbox(api, target);
-    ++outcome.done;
-    if (deleted || (force && deleted.error().code == Code::kNotFound)) {
-      outcome.deleted.push(id);
-      if (!context.options.json) {
-        context.console.print(printable(id) + "\n");
-      }
-      continue;
-    }
-    const auto& error = deleted.error();
-    if (error.code == Code::kCancelled || error.reason == kReasonTransport) {
-      co_return fail(error);  // no point in trying the others
-    }
-    outcome.status = code_exit_status(error.code);
-    outcome.failed.push(
-        Json::object({{"id", id}, {"code", code_name(error.code)}, {"message", error.message}}));
-    context.console.report(concat(id, ": ", error.message), hint_for(error, context.endpoint));
+Task<Json> remove_one(Api& api, std::string word, bool force) {
+  CO_TRY(const auto id, co_await resolve_sandbox(api, word));
+  auto deleted = co_await delete_sandbox(api, id);
+  if (!deleted && !(force && deleted.error().code == Code::kNotFound)) {
+    co_return fail(std::move(deleted).error());
   }
-  co_return ok();
+  co_return word;
 }
 
 }  // namespace
@@ -51,18 +26,11 @@ Task<int> command_remove(CommandContext& context, const RemoveOptions& options) 
       ids.push_back(text_member(sandbox, "id"));
     }
   }
-  Outcome outcome;
-  CO_TRY_DO(co_await with_progress(
-      context.console, context.options.quiet,
-      [&outcome, &ids] { return concat("deleting sandboxes: ", outcome.done, " of ", ids.size()); },
-      remove_all(context, api, ids, options.force || options.all, outcome)));
-  if (context.options.json) {
-    context.console.print(Json::object({{"deleted", std::move(outcome.deleted)},
-                                        {"failed", std::move(outcome.failed)}})
-                              .dump_pretty() +
-                          "\n");
-  }
-  co_return outcome.status;
+  const bool force = options.force || options.all;
+  const Batch batch{.doing = "deleting sandboxes", .done = "deleted", .act = [&](std::string word) {
+                      return remove_one(api, std::move(word), force);
+                    }};
+  co_return co_await run_batch(context, ids, batch);
 }
 
 }  // namespace atl::cli

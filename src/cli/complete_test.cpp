@@ -68,6 +68,11 @@ TEST(Complete, WhatStandsWhere) {
   EXPECT_EQ(kind({"cp", "a", ""}), Kind::kSandboxPlace);
   EXPECT_EQ(complete_words({"cp", "rs-1", ":", "/tm"}, environment()).prefix, "rs-1:/tm");
   EXPECT_TRUE(offers({"template", "b"}, "build"));
+  EXPECT_EQ(kind({"pause", "a", ""}), Kind::kSandbox);
+  EXPECT_EQ(texts(complete_words({"pause", "--memory", ""}, environment())),
+            (Words{"keep", "disk", "none"}));
+  EXPECT_TRUE(offers({"snapshot", "res"}, "restore"));
+  EXPECT_EQ(kind({"snapshot", "create", ""}), Kind::kSandbox);
 }
 
 TEST(Complete, ScriptsExist) {

@@ -46,6 +46,10 @@ class FakeApi {
   bool hold_create = false;  // answers a create only after create_released is set
   Event create_released;
 
+  // The `data` of "POST /api/v1/…", before the routes below are looked at; what was sent there.
+  std::map<std::string, Json> answers;
+  std::map<std::string, std::string> sent;
+
   // What was asked: "POST /api/v1/sandboxes", in order, and the bodies of some.
   std::vector<std::string> requests;
   std::vector<Json> created;

@@ -144,6 +144,10 @@ Task<> FakeApi::handle(http::Exchange& exchange) {
   if (request.headers.get("authorization") != concat("Bearer ", wanted_key)) {
     co_return co_await answer_error(exchange, 401, "unauthorized");
   }
+  if (const auto answer = answers.find(requests.back()); answer != answers.end()) {
+    CO_TRY(sent[requests.back()], co_await http::read_all(exchange.body(), 1U << 20));
+    co_return co_await answer_data(exchange, 200, answer->second);
+  }
   const auto match = router_.match(request.method, request.path);
   if (match.handler == nullptr) {
     co_return co_await answer_error(exchange, 404, "not_found");

@@ -28,7 +28,8 @@ void add_global_options(CLI::App& app, Raw& raw) {
 
 template <class Visit>
 void for_each_grammar(const Visit& visit) {
-  for (const auto part : {process_grammar(), sandbox_grammar(), file_grammar(), other_grammar()}) {
+  for (const auto part :
+       {process_grammar(), sandbox_grammar(), state_grammar(), file_grammar(), other_grammar()}) {
     for (const auto& command : part) {
       visit(command);
     }
@@ -77,8 +78,12 @@ CLI::Option* add_choice(CLI::App& app, Raw& raw, std::string name, std::string& 
 }
 
 void add_sandbox_options(CLI::App& app, Raw& raw) {
-  app.add_option("-t,--template", raw.sandbox.template_name, "Template to start from [default]")
-      ->type_name("TEMPLATE");
+  auto* from_template =
+      app.add_option("-t,--template", raw.sandbox.template_name, "Template to start from [default]")
+          ->type_name("TEMPLATE");
+  app.add_option("--snapshot", raw.sandbox.snapshot_id, "Begin as this snapshot instead")
+      ->type_name("SNAPSHOT")
+      ->excludes(from_template);
   add_limit_options(app, raw);
 }
 
@@ -87,8 +92,7 @@ void add_limit_options(CLI::App& app, Raw& raw) {
       ->type_name("SIZE");
   app.add_option("--cpu", raw.sandbox.cpu, "CPU limit in cores, for example 2 or 0.5")
       ->type_name("CORES");
-  app.add_option("--ttl", raw.ttl,
-                 "Pause the sandbox after this time; using it wakes it up")
+  app.add_option("--ttl", raw.ttl, "Pause the sandbox after this time; using it wakes it up")
       ->type_name("SECS");
   app.add_option("--hard-ttl", raw.hard_ttl, "Delete the sandbox after this time")
       ->type_name("SECS");

@@ -45,6 +45,9 @@ struct Raw {
   LogsOptions logs;
   FilesOptions files;
   WatchOptions watch;
+  SnapshotOptions snapshot;
+  std::string kept;  // --memory of pause and fork
+  bool start = false;
   DevOptions dev;
   CompletionOptions completion;
   // What stood after `--`, or what the parser left over.
@@ -64,6 +67,7 @@ struct CommandGrammar {
 
 std::span<const CommandGrammar> process_grammar();  // run, exec, shell, repl, logs
 std::span<const CommandGrammar> sandbox_grammar();  // create, ls, inspect, rm, …
+std::span<const CommandGrammar> state_grammar();    // pause, snapshot, fork, …
 std::span<const CommandGrammar> file_grammar();     // cp, files, watch
 std::span<const CommandGrammar> other_grammar();    // template, cert, doctor, …
 const CommandGrammar* find_grammar(std::string_view name);

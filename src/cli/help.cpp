@@ -23,6 +23,7 @@ command; a second one stops waiting for it.)"},
   atoll create -t default --memory 1Gi --ttl 3600 -e TOKEN
   atoll create --name build --get            the one of that name, made when it is missing
   atoll create --count 10 -l job=42 -q
+  atoll create --snapshot SNAPSHOT           begin as a snapshot
   atoll create -o json)"},
     CommandHelp{"exec", "exec [OPTIONS] SANDBOX -- CMD [ARG]...",
                 "Run a command in a sandbox that exists",
@@ -62,6 +63,41 @@ Limits change at once; variables are seen by what is started afterwards.)"},
   atoll rm SANDBOX
   atoll rm -f ID1 ID2  an id that does not exist is fine
   atoll rm --all)"},
+    CommandHelp{"pause", "pause [OPTIONS] SANDBOX...", "Let sandboxes stand still",
+                R"(Examples:
+  atoll pause SANDBOX
+  atoll pause --memory disk A B        the processes go to disk, their memory is free
+  atoll pause --memory none SANDBOX    the processes end, only the files stay
+
+When it returns, the files are on disk. Using a paused sandbox wakes it up.)"},
+    CommandHelp{"resume", "resume [OPTIONS] SANDBOX...", "Let paused sandboxes go on",
+                R"(Examples:
+  atoll resume SANDBOX
+  atoll resume -o json SANDBOX | jq -r '.resumed[].restored'
+
+Processes continue where they were. When they could not be kept, the sandbox starts again with its
+files, and the reason is printed.)"},
+    CommandHelp{"snapshot", "snapshot create|ls|show|restore|rm [OPTIONS] ARG...",
+                "Keep moments of a sandbox's files and go back to them",
+                R"(Examples:
+  snap=$(atoll snapshot create SANDBOX -n before-upgrade)
+  atoll snapshot create SANDBOX --expires 7d --description 'nightly'
+  atoll snapshot ls SANDBOX
+  atoll snapshot restore SANDBOX before-upgrade     a name of its own, or an id
+  atoll snapshot restore --force SANDBOX $snap      also while it runs
+  atoll create --snapshot $snap                     a new sandbox that begins there
+  atoll snapshot show $snap
+  atoll snapshot rm $snap
+
+A snapshot outlives its sandbox, and what was made from it outlives the snapshot.)"},
+    CommandHelp{"fork", "fork [OPTIONS] SANDBOX", "Make new sandboxes that begin as another is now",
+                R"(Examples:
+  child=$(atoll fork SANDBOX)
+  atoll fork -n 10 --start SANDBOX
+  atoll fork -n 100 --memory interpreters SANDBOX    with the variables of its interpreters
+  atoll fork --memory processes --ttl 1h SANDBOX     with all that runs
+
+The ids of the children are printed. Each has an identity of its own.)"},
     CommandHelp{
         "cp",
         "cp [OPTIONS] FILE|DIR|- SANDBOX:/path, or: atoll cp [OPTIONS] SANDBOX:/path FILE|DIR|-",

@@ -24,6 +24,7 @@ inline constexpr std::chrono::seconds kQuietPeriod{1};  // before progress is wo
 inline constexpr std::chrono::milliseconds kProgressInterval{100};
 inline constexpr std::chrono::seconds kCallDeadline{60};     // an ordinary call
 inline constexpr std::chrono::minutes kCreateDeadline{10};   // a cold create
+inline constexpr std::chrono::minutes kStateDeadline{10};    // a pause, a snapshot, a hundred forks
 inline constexpr std::chrono::seconds kCleanupDeadline{30};  // deleting on the way out
 inline constexpr std::chrono::seconds kDoctorDeadline{3};
 inline constexpr std::chrono::minutes kSearchDeadline{2};      // the server has one of its own

@@ -25,6 +25,7 @@ struct GlobalOptions {
 // What a new sandbox shall be like.
 struct SandboxOptions {
   std::string template_name = "default";
+  std::string snapshot_id;  // instead of the template; empty: none
   EnvVars env;
   std::string memory;                             // "1Gi", empty: the template's
   std::string cpu;                                // "2", "0.5", empty: the template's
@@ -78,6 +79,30 @@ struct RemoveOptions {
   std::vector<std::string> ids;
   bool all = false;
   bool force = false;  // an id that does not exist is fine
+};
+struct PauseOptions {
+  std::vector<std::string> ids;
+  std::string memory;  // keep, disk, none; empty: keep
+};
+struct ResumeOptions {
+  std::vector<std::string> ids;
+};
+struct SnapshotOptions {
+  enum class Action : std::uint8_t { kCreate, kList, kShow, kRestore, kRemove };
+  Action action = Action::kCreate;
+  std::vector<std::string> names;  // what stood after the action
+  std::string name;
+  std::string description;
+  std::optional<std::uint32_t> expires_seconds;
+  bool force = false;
+};
+struct ForkOptions {
+  std::string id;
+  std::uint32_t count = 1;
+  std::string memory;  // none, interpreters, processes; empty: none
+  bool start = false;
+  std::optional<std::uint32_t> ttl_seconds;
+  std::optional<std::uint32_t> hard_ttl_seconds;
 };
 struct CopyOptions {
   std::string source;
@@ -160,8 +185,9 @@ struct VersionOptions {};
 
 using Command =
     std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
-                 CopyOptions, UpdateOptions, StatsOptions, WatchOptions, CertDevOptions,
-                 TemplateOptions, ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
+                 PauseOptions, ResumeOptions, SnapshotOptions, ForkOptions, CopyOptions,
+                 UpdateOptions, StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
+                 ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
                  CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {

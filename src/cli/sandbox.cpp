@@ -51,7 +51,11 @@ Json sandbox_config(const SandboxOptions& options) {
 Json create_body(const SandboxOptions& options) {
   Json config = sandbox_config(options);
   Json body = Json::object();
-  body.set("template", options.template_name);
+  if (options.snapshot_id.empty()) {
+    body.set("template", options.template_name);
+  } else {
+    body.set("snapshot_id", options.snapshot_id);
+  }
   if (!options.name.empty()) {
     body.set("name", options.name);
   }
@@ -68,7 +72,11 @@ Task<CreatedSandbox> create_sandbox(CommandContext& context, Api& api,
                                     const SandboxOptions& options) {
   auto answer = co_await with_progress(
       context.console, context.options.quiet,
-      [&options] { return concat("creating a sandbox from ", printable(options.template_name)); },
+      [&options] {
+        const bool snapshot = !options.snapshot_id.empty();
+        return concat("creating a sandbox from ",
+                      printable(snapshot ? options.snapshot_id : options.template_name));
+      },
       api.call("POST", "/api/v1/sandboxes", create_body(options), kCreateDeadline));
   if (!answer) {
     co_return fail(std::move(answer).error().note("creating a sandbox"));

@@ -30,7 +30,7 @@ def bash(atoll):
 def test_commands_and_options(bash):
     assert {"run", "shell", "repl", "logs", "serve", "help"} <= set(bash("atoll "))
     assert "complete" not in bash("atoll ")  # not for people
-    assert set(bash("atoll re")) == {"repl"}
+    assert set(bash("atoll re")) == {"repl", "resume"}
     options = bash("atoll create --")
     assert {"--template", "--memory", "--output"} <= set(options)
     assert bash("atoll create -o ") == ["text", "json"]
