@@ -20,8 +20,13 @@ struct Url {
   std::uint16_t port = 80;
   std::string base_path;  // without a trailing slash
   bool secure = false;    // https
+  // Dialled instead of the host, which still names the certificate and the Host header: for callers
+  // that resolve names themselves, because they decide by the address.
+  std::string address;
 };
 Result<Url> parse_url(std::string_view text);  // http or https
+// What the client sends as Host: without a port that the scheme implies.
+std::string host_field(const Url& url);
 
 // Where a request body comes from: fills the buffer, returns 0 at the end.
 using BodySource = std::function<Task<std::size_t>(std::span<char>)>;

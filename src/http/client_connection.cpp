@@ -66,7 +66,8 @@ bool ClientConnection::has_news() const {
 
 Task<std::unique_ptr<ClientConnection>> connect_client(io::Reactor& reactor, const Url& url,
                                                        const tls::Context* tls) {
-  CO_TRY(auto plain, co_await io::connect_tcp(reactor, url.host, url.port));
+  const std::string& dialled = url.address.empty() ? url.host : url.address;
+  CO_TRY(auto plain, co_await io::connect_tcp(reactor, dialled, url.port));
   const int fd = plain->fd();
   if (!url.secure) {
     co_return std::make_unique<ClientConnection>(std::move(plain), fd, false);
@@ -78,6 +79,12 @@ Task<std::unique_ptr<ClientConnection>> connect_client(io::Reactor& reactor, con
   co_return std::make_unique<ClientConnection>(std::move(secured), fd, true);
 }
 
+std::string host_field(const Url& url) {
+  const bool is_v6 = url.host.find(':') != std::string::npos;
+  const std::string name = is_v6 ? concat("[", url.host, "]") : url.host;
+  return url.port == (url.secure ? 443 : 80) ? name : concat(name, ":", url.port);
+}
+
 Result<std::string> make_request_head(const Url& url, std::string_view method,
                                       std::string_view path, const Headers& headers,
                                       std::string_view framing) {
@@ -85,10 +92,8 @@ Result<std::string> make_request_head(const Url& url, std::string_view method,
   if (!is_token(method) || !path.starts_with('/') || !std::ranges::all_of(path, in_line)) {
     return fail(Code::kInvalidArgument, "the method or the path of a request is malformed");
   }
-  const bool is_v6 = url.host.find(':') != std::string::npos;
-  std::string head = concat(method, " ", url.base_path, path,
-                            " HTTP/1.1\r\nhost: ", is_v6 ? concat("[", url.host, "]") : url.host,
-                            ":", url.port, "\r\n");
+  std::string head =
+      concat(method, " ", url.base_path, path, " HTTP/1.1\r\nhost: ", host_field(url), "\r\n");
   for (const auto& [name, value] : headers.lines()) {
     if (!is_token(name) || !is_field_value(value)) {
       return fail(Code::kInvalidArgument, "a request header has characters that are not allowed");

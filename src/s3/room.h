@@ -1,0 +1,94 @@
+// A bucket of an S3-compatible server, seen as values and tasks. The only header of this room that
+// others need.
+//
+// Every call is signed (Signature V4), has a deadline, and is tried again a few times when the
+// server or the way to it has a passing trouble; all of them may be repeated without harm. Errors
+// have our codes and name S3's code in `reason`; none quotes what the server said.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "s3/answers.h"
+#include "s3/credentials.h"
+#include "s3/endpoint.h"
+
+namespace atl::io {
+class OffloadPool;
+class Reactor;
+}  // namespace atl::io
+namespace atl::tls {
+class Context;
+}
+
+namespace atl::s3 {
+
+// What all buckets of a process share. Outlives them.
+struct Surroundings {
+  io::Reactor& reactor;
+  io::OffloadPool& resolver;  // names are looked up here
+  const tls::Context& tls;
+  const WallClock& clock;
+  EndpointPolicy policy;
+  std::size_t upload_bytes = 0;  // held by uploads now; see kMaxUploadBytes
+};
+
+// Fills the buffer, returns 0 at the end.
+using Source = std::function<Task<std::size_t>(std::span<char>)>;
+
+struct Range {
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length;  // none: to the end; never 0
+};
+
+struct GetOptions {
+  std::optional<Range> range;
+  std::string if_match;  // an ETag without quotes; empty: none
+};
+
+// An object while it is read. Destroyed before its end it closes the connection.
+class ObjectReader {
+ public:
+  virtual ~ObjectReader() = default;
+  virtual const ObjectInfo& info() const = 0;  // of the whole object
+  virtual Task<std::size_t> read(std::span<char> buffer) = 0;
+};
+
+struct ListOptions {
+  std::string prefix;
+  bool by_directory = false;  // groups what has a '/' behind the prefix into `prefixes`
+  std::string continuation;
+  std::size_t max_keys = 1000;
+};
+
+// Loop thread only. Calls may overlap; the bucket outlives them.
+class Bucket {
+ public:
+  static Result<std::unique_ptr<Bucket>> open(Surroundings& surroundings, const Location& location,
+                                              Credentials credentials);
+  ~Bucket();
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
+
+  Task<ObjectInfo> head(std::string key);
+  Task<std::unique_ptr<ObjectReader>> get(std::string key, GetOptions options);
+  // Takes the source to its end and answers when S3 has the object: whole, or not at all. `length`,
+  // when known, must be what the source gives.
+  Task<ObjectInfo> put(std::string key, std::optional<std::uint64_t> length, Source source);
+  Task<ObjectInfo> put_bytes(std::string key, std::string bytes);
+  Task<> copy(std::string from, std::string to);
+  Task<> remove(std::string key);  // also when there is none
+  Task<> remove_all(std::vector<std::string> keys);
+  Task<Listing> list(ListOptions options);
+
+ private:
+  struct Impl;
+  explicit Bucket(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atl::s3
