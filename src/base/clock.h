@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace atl {
 
@@ -36,5 +38,7 @@ class FakeWallClock final : public WallClock {
 };
 
 std::string format_unix_millis(UnixMillis time);  // RFC 3339 with milliseconds, UTC
+// "2026-01-31T12:00:00.5+01:00"; nothing for what is not RFC 3339 to the letter.
+std::optional<UnixMillis> parse_rfc3339(std::string_view text);
 
 }  // namespace atl

@@ -185,5 +185,15 @@ TEST(Log, SecretsAreNeverPrinted) {
   EXPECT_NE(std::string::npos, line.find(R"("key":"***","n":3,"text":"a\"b\n")"));
 }
 
+TEST(Clock, ReadsTimesToTheLetter) {
+  EXPECT_EQ(parse_rfc3339("1970-01-01T00:00:01Z"), 1000);
+  EXPECT_EQ(parse_rfc3339("2026-11-15T08:22:51.123456789Z"), 1794730971123);
+  EXPECT_EQ(parse_rfc3339("1970-01-01T02:00:00+02:00"), 0);
+  for (const auto* bad : {"", "2026", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z",
+                          "2026-01-01T25:00:00Z", "2026-01-01T00:00:00", "2026-01-01 00:00:00Z"}) {
+    EXPECT_EQ(parse_rfc3339(bad), std::nullopt) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace atl

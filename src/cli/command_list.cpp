@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "cli/rfc3339.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
 
@@ -18,7 +17,7 @@ bool is_current(const Json& sandbox) {
 std::string expires_in(const Json& sandbox, UnixMillis now) {
   std::optional<UnixMillis> first;
   for (const auto* key : {"expires_at", "hard_expires_at"}) {
-    const auto when = parse_rfc3339_ms(text_member(sandbox, key));
+    const auto when = parse_rfc3339(text_member(sandbox, key));
     if (when && (!first || *when < *first)) {
       first = when;
     }
@@ -43,7 +42,7 @@ std::string render(const std::vector<Json>& sandboxes, const Console& console) {
   const UnixMillis now = SystemWallClock{}.now();
   Table table{{"ID", "TEMPLATE", "STATUS", "AGE", "EXPIRES", "MEMORY"}};
   for (const auto& sandbox : sandboxes) {
-    const auto created = parse_rfc3339_ms(text_member(sandbox, "created_at"));
+    const auto created = parse_rfc3339(text_member(sandbox, "created_at"));
     table.add({printable(text_member(sandbox, "id")),
                printable(text_member(sandbox, "template_id")),
                printable(text_member(sandbox, "status")),

@@ -4,7 +4,6 @@
 #include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "cli/rfc3339.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
 
@@ -80,8 +79,8 @@ Task<int> list_snapshots(CommandContext& context, const SnapshotOptions& options
   Table table{{"SNAPSHOT", "NAME", "AGE", "EXPIRES", "DESCRIPTION"}};
   std::string ids;
   for (const auto& snapshot : *answer.find("snapshots")->as_array()) {
-    const auto created = parse_rfc3339_ms(text_member(snapshot, "created_at"));
-    const auto expires = parse_rfc3339_ms(text_member(snapshot, "expires_at"));
+    const auto created = parse_rfc3339(text_member(snapshot, "created_at"));
+    const auto expires = parse_rfc3339(text_member(snapshot, "expires_at"));
     const auto name = text_member(snapshot, "name");
     ids += printable(text_member(snapshot, "id")) + "\n";
     table.add({printable(text_member(snapshot, "id")), name.empty() ? "-" : printable(name),

@@ -12,7 +12,6 @@
 #include "cli/api_error.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "cli/rfc3339.h"
 #include "cli/table.h"
 #include "cli/template_log.h"
 #include "cli/tree_archive.h"
@@ -49,7 +48,7 @@ Task<int> list_templates(CommandContext& context) {
   Table table{{"TEMPLATE", "SCOPE", "STATE", "UPDATED", "IMAGE"}};
   std::string names;
   for (const Json& value : *templates->as_array()) {
-    const auto updated = parse_rfc3339_ms(text_member(value, "updated_at"));
+    const auto updated = parse_rfc3339(text_member(value, "updated_at"));
     names += printable(text_member(value, "template_id")) + "\n";
     table.add({printable(text_member(value, "template_id")), printable(text_member(value, "scope")),
                printable(state_of(value)),

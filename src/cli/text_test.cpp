@@ -11,7 +11,6 @@
 #include "cli/limits.h"
 #include "cli/progress.h"
 #include "cli/remote_files.h"
-#include "cli/rfc3339.h"
 #include "cli/suggest.h"
 #include "cli/table.h"
 
@@ -67,16 +66,6 @@ TEST(Suggest, NearWordsOnly) {
   EXPECT_EQ(nearest_word(std::string(10000, 'x'), known), std::nullopt);
   EXPECT_EQ(edit_distance("ab", "ba"), 1U);
   EXPECT_EQ(edit_distance("", "abc"), 3U);
-}
-
-TEST(Rfc3339, ReadsWhatTheApiWrites) {
-  EXPECT_EQ(parse_rfc3339_ms("1970-01-01T00:00:01Z"), 1000);
-  EXPECT_EQ(parse_rfc3339_ms("2026-11-15T08:22:51.123456789Z"), 1794730971123);
-  EXPECT_EQ(parse_rfc3339_ms("1970-01-01T02:00:00+02:00"), 0);
-  for (const auto* bad : {"", "2026", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z",
-                          "2026-01-01T25:00:00Z", "2026-01-01T00:00:00", "2026-01-01 00:00:00Z"}) {
-    EXPECT_EQ(parse_rfc3339_ms(bad), std::nullopt) << bad;
-  }
 }
 
 std::string joined(const std::vector<ContextEvent>& events) {
