@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "cli/event_stream.h"
-#include "cli/rfc3339.h"
 #include "control/resources.h"
 #include "fuzz.h"
 #include "service/native/byte_range.h"
@@ -31,8 +30,8 @@ void check_quantities(std::string_view input) {
 
 void check_time(std::string_view input) {
   constexpr UnixMillis kYear10000 = 253'402'300'800'000;  // has no form of its own any more
-  if (const auto time = cli::parse_rfc3339_ms(input); time && *time >= 0 && *time < kYear10000) {
-    CHECK(cli::parse_rfc3339_ms(format_unix_millis(*time)) == time);
+  if (const auto time = parse_rfc3339(input); time && *time >= 0 && *time < kYear10000) {
+    CHECK(parse_rfc3339(format_unix_millis(*time)) == time);
   }
 }
 
