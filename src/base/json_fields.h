@@ -27,6 +27,8 @@ class Fields {
   Result<Fields> object(std::string_view name,
                         std::initializer_list<std::string_view> allowed) const;
 
+  // "config.ttl": for messages about a field.
+  std::string path(std::string_view name) const;
   bool has(std::string_view name) const { return value_->find(name) != nullptr; }
   Result<std::optional<std::string>> string(std::string_view name) const;
   Result<std::string> required_string(std::string_view name) const;
@@ -44,7 +46,6 @@ class Fields {
 
  private:
   Fields(const Json& value, std::string where) : value_(&value), where_(std::move(where)) {}
-  std::string path(std::string_view name) const;
   std::unexpected<Error> wrong(std::string_view name, std::string_view must_be) const;
 
   const Json* value_;
