@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -21,6 +22,15 @@ class PoolTest : public PlacedPoolFixture {
       write_text(directory + "/file", text);
       return {};
     });
+  }
+
+  // Where deleting takes time it is done in the background, and nothing announces its end.
+  void wait_for_empty_trash() {
+    const auto root = std::filesystem::path{pool_->upper_path("x")}.parent_path().parent_path();
+    for (int i = 0; i < 2000 && !std::filesystem::is_empty(root / "trash"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(root / "trash"));
   }
 
   // Runs `body` in a child that gets its own pool, waits for its first word, kills it.
@@ -119,7 +129,29 @@ TEST_P(PoolTest, KilledFillIsCollected) {
   ASSERT_TRUE(done) << done.error().message;
   ASSERT_FALSE(done->empty());
   EXPECT_TRUE(done->front().starts_with("removed half-made layer victim")) << done->front();
+  wait_for_empty_trash();
   EXPECT_TRUE(pool_->collect()->empty()) << "a second collection finds nothing";
+}
+
+TEST_P(PoolTest, AKilledDeletionGoesOn) {
+  ASSERT_TRUE(pool_->create_upper("kept", 0));
+  write_text(pool_->upper_path("kept") + "/upper/file", "x");
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_NO_FATAL_FAILURE(run_and_kill([](Pool& pool, const auto& wait) {
+      (void)pool.create_upper("victim", 0);
+      for (int i = 0; i < 3000; ++i) {
+        const std::string directory = concat(pool.upper_path("victim"), "/upper/d", i % 50);
+        std::filesystem::create_directory(directory);
+        write_text(concat(directory, "/f", i), "x");
+      }
+      (void)pool.remove_upper("victim");
+      wait();
+    }));
+  }
+  EXPECT_FALSE(pool_->has_upper("victim"));
+  ASSERT_TRUE(pool_->collect());
+  wait_for_empty_trash();
+  EXPECT_TRUE(std::filesystem::exists(pool_->upper_path("kept") + "/upper/file"));
 }
 
 TEST_P(PoolTest, KilledProcessLosesNothingItHadMade) {
@@ -181,8 +213,7 @@ TEST_P(PoolTest, RemovalOfManyFiles) {
   EXPECT_TRUE(std::filesystem::is_empty(pool_->upper_path("sb") + "/upper"));
   const auto collected = pool_->collect();
   ASSERT_TRUE(collected);
-  const auto root = std::filesystem::path{pool_->upper_path("sb")}.parent_path().parent_path();
-  EXPECT_TRUE(std::filesystem::is_empty(root / "trash"));
+  wait_for_empty_trash();
 }
 
 TEST_P(PoolTest, RemovedLayerIsGone) {

@@ -13,10 +13,15 @@
 
 namespace atl::layers {
 
-Trash::Trash(Fd directory, Volumes& volumes) : directory_(std::move(directory)), volumes_(volumes) {
-  if (!volumes_.destroys_quickly()) {
-    thread_ = std::jthread{[this](const std::stop_token& stopping) { run(stopping); }};
-  }
+Trash::Trash(Fd directory, Volumes& volumes)
+    : directory_(std::move(directory)),
+      volumes_(volumes),
+      thread_([this](const std::stop_token& stopping) { run(stopping); }) {}
+
+void Trash::wake() {
+  const std::scoped_lock guard{mutex_};
+  has_work_ = true;
+  changed_.notify_one();
 }
 
 Result<> Trash::throw_away(int parent_fd, const std::string& name) {
@@ -28,17 +33,16 @@ Result<> Trash::throw_away(int parent_fd, const std::string& name) {
     return fail_errno(concat("removing ", name));
   }
   ATOLL_FAULT_POINT("layers.trash.thrown");
-  if (volumes_.destroys_quickly()) {
-    // It is gone for everybody; a failure here only delays the space until the next start.
-    if (const auto destroyed = volumes_.destroy(directory_.get(), thrown); !destroyed) {
-      LOG_WARN("a deleted volume keeps its space until the next start", {"volume", thrown},
-               {"error", destroyed.error()});
-    }
+  if (!volumes_.destroys_quickly()) {
+    wake();
     return {};
   }
-  const std::scoped_lock guard{mutex_};
-  has_work_ = true;
-  changed_.notify_one();
+  // It is gone for everybody; a failure here only delays the space.
+  if (const auto destroyed = destroy(thrown); !destroyed) {
+    LOG_WARN("a deleted volume keeps its space for now", {"volume", thrown},
+             {"error", destroyed.error()});
+    wake();
+  }
   return {};
 }
 
@@ -46,8 +50,13 @@ Result<std::vector<std::string>> Trash::empty() {
   TRY(const std::vector<std::string> names, list_names(directory_.get()));
   std::vector<std::string> done;
   for (const std::string& name : names) {
-    TRY_DO(destroy(name));
-    done.push_back(concat("finished deleting ", name));
+    if (volumes_.destroys_quickly()) {
+      TRY_DO(destroy(name));
+    }
+    done.push_back(concat("goes on deleting ", name));
+  }
+  if (!names.empty() && !volumes_.destroys_quickly()) {
+    wake();
   }
   return done;
 }
@@ -64,22 +73,36 @@ void Trash::stop() {
   }
 }
 
+// False when something is left that could not be destroyed.
+bool Trash::destroy_all(const std::stop_token& stopping) {
+  const auto names = list_names(directory_.get());
+  bool all = names.has_value();
+  for (std::size_t i = 0; names && i < names->size() && !stopping.stop_requested(); ++i) {
+    if (const auto destroyed = destroy((*names)[i]); !destroyed) {
+      LOG_WARN("a deleted directory keeps its space for now", {"directory", (*names)[i]},
+               {"error", destroyed.error()});
+      all = false;
+    }
+  }
+  return all;
+}
+
 void Trash::run(const std::stop_token& stopping) {
-  for (;;) {
+  for (bool all_gone = true;;) {
     {
       std::unique_lock lock{mutex_};
-      if (!changed_.wait(lock, stopping, [this] { return has_work_; })) {
+      const auto has_work = [this] { return has_work_; };
+      if (all_gone) {
+        (void)changed_.wait(lock, stopping, has_work);
+      } else {
+        (void)changed_.wait_for(lock, stopping, kRetryInterval, has_work);
+      }
+      if (stopping.stop_requested()) {
         return;
       }
       has_work_ = false;
     }
-    const auto names = list_names(directory_.get());
-    for (std::size_t i = 0; names && i < names->size() && !stopping.stop_requested(); ++i) {
-      if (const auto destroyed = destroy((*names)[i]); !destroyed) {
-        LOG_WARN("a deleted directory keeps its space until the next start",
-                 {"directory", (*names)[i]}, {"error", destroyed.error()});
-      }
-    }
+    all_gone = destroy_all(stopping);
   }
 }
 

@@ -1,8 +1,9 @@
 // The pool's bin. Throwing away is one rename; destroying follows at once where that is cheap, else
-// on a thread of its own, and what a killed process did not get to is destroyed by `empty` at the
-// next start.
+// on a thread of its own. What failed is tried again now and then, and what a killed process did
+// not get to is what the next one begins with: the bin on disk is the whole state.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -25,14 +26,19 @@ class Trash {
 
   // Idempotent: a name that is not there has been thrown away.
   Result<> throw_away(int parent_fd, const std::string& name);
-  // Destroys everything in it now; says how much.
+  // Begins to destroy what is in it; says what. Where destroying is cheap, all of it is gone when
+  // this returns.
   Result<std::vector<std::string>> empty();
   // Lets the thread finish the volume it is at; the rest stays for the next start.
   void stop();
 
  private:
+  static constexpr std::chrono::seconds kRetryInterval{30};
+
   void run(const std::stop_token& stopping);
+  bool destroy_all(const std::stop_token& stopping);
   Result<> destroy(const std::string& name);
+  void wake();
 
   Fd directory_;
   Volumes& volumes_;
