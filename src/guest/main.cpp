@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "guest/agent.h"
+#include "guest/host_keys.h"
 
 namespace {
 
@@ -25,6 +26,7 @@ int main() {
   // Executed from a sealed memory file, whose name would be ours otherwise.
   ::prctl(PR_SET_NAME, "atoll-guest");
   make_heap_small();
+  atl::guest::make_missing_host_keys();
   auto agent = atl::guest::Agent::create(atl::Fd{kListenerFd});
   if (!agent) {
     std::fprintf(stderr, "atoll-guest: %s\n", agent.error().message.c_str());

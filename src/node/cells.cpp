@@ -104,7 +104,8 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
                          .hostname = request.hostname,
                          .upper_dir = parts_.pool.upper_path(request.id),
                          .limits = runtime_limits(request.limits),
-                         .host_network = request.host_network};
+                         .host_network = request.host_network,
+                         .anonymous = request.id.starts_with(kBuildCellPrefix)};
   for (const std::string& layer : request.layers) {
     if (!parts_.pool.has_layer(layer)) {
       return fail(Code::kNotFound,
@@ -249,6 +250,8 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   ATOLL_FAULT_POINT("node.destroy.ended");
   if (!request.keep_upper) {
     TRY_DO(parts_.pool.remove_upper(request.id));
+  } else if (request.sync) {
+    TRY_DO(parts_.pool.sync_uppers());
   }
   ATOLL_FAULT_POINT("node.destroy.disk");
   TRY_DO(parts_.records.remove(request.id));

@@ -26,6 +26,7 @@
 
 #include "base/signals.h"
 #include "runtime/namespaces/capability_set.h"
+#include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/cell_root.h"
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/kernel_calls.h"
@@ -167,18 +168,6 @@ int enter_cgroup_namespace(CellState&) {
   return result(::unshare(CLONE_NEWCGROUP));
 }
 
-int write_missing_file(const char* path, const char* content) {
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    // ENOENT, ENOTDIR: an image without /etc is its author's choice.
-    return errno == EEXIST || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
-  }
-  const auto size = static_cast<ssize_t>(std::strlen(content));
-  const int error = ::write(fd, content, static_cast<std::size_t>(size)) == size ? 0 : EIO;
-  ::close(fd);
-  return error;
-}
-
 // A mount, so that the layer made here does not keep the host's resolver. Its file has no name: it
 // lives as long as the mount.
 int cover_resolver(CellState& state) {
@@ -201,9 +190,12 @@ int cover_resolver(CellState& state) {
 
 // After the change of root, so no link in the image can lead out of it.
 int write_etc_files(CellState& state) {
-  int error = write_missing_file("/etc/hostname", state.plan.hostname_file);
-  if (error == 0) {
-    error = write_missing_file("/etc/hosts", state.plan.hosts_file);
+  int error = 0;
+  if (state.plan.identity == CellPlan::Identity::kRenew) {
+    error = write_identity(state.plan);
+  } else if (state.plan.identity == CellPlan::Identity::kFillIn) {
+    error = write_missing_file("/etc/hostname", state.plan.hostname_file);
+    error = error == 0 ? write_missing_file("/etc/hosts", state.plan.hosts_file) : error;
   }
   return error == 0 && state.plan.resolver_file != nullptr ? cover_resolver(state) : error;
 }

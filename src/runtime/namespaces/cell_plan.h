@@ -34,9 +34,16 @@ struct CellPlan {
   const char* stage_dir = nullptr;
   const char* hostname = nullptr;
   const char* overlay_options = nullptr;
-  const char* shm_options = nullptr;    // of the tmpfs on /dev/shm
-  const char* hostname_file = nullptr;  // content for images without /etc/hostname
-  const char* hosts_file = nullptr;     // content for images without /etc/hosts
+  const char* shm_options = nullptr;  // of the tmpfs on /dev/shm
+  // What its files say about it; see cell_identity.h. Without a new identity, those that the image
+  // lacks.
+  enum class Identity : std::uint8_t { kKeep, kFillIn, kRenew };
+  Identity identity = Identity::kKeep;
+  const char* hostname_file = nullptr;
+  const char* hosts_file = nullptr;
+  const char* own_hosts_line = nullptr;
+  const char* machine_id_file = nullptr;
+  const char* boot_id_file = nullptr;
   // The host's network: its resolv.conf covers the image's. Null: an own network.
   const char* resolver_file = nullptr;
   std::size_t layer_count = 0;
@@ -52,6 +59,7 @@ struct CellPlan {
 inline constexpr const char* kStageUpper = "u";
 inline constexpr const char* kStageRoot = "root";
 inline constexpr const char* kStageSys = "s";
+inline constexpr const char* kBootIdFile = "root/sys/kernel/boot_id";
 inline constexpr const char* kEmptyDirectory = "root/sys/fs";
 
 // The name of layer `index` ("l0" is the topmost).

@@ -18,6 +18,7 @@
 
 #include <cerrno>
 
+#include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
@@ -123,7 +124,7 @@ int build_dev(CellState& state) {
 
 int build_sys(CellState& state) {
   if (ensure_directory(state, "sys") != 0 ||
-      ::mount("tmpfs", "root/sys", "tmpfs", kPlain, "mode=0755,size=4k,nr_inodes=32") != 0) {
+      ::mount("tmpfs", "root/sys", "tmpfs", kPlain, "mode=0755,size=8k,nr_inodes=32") != 0) {
     return errno;
   }
   constexpr const char* kDirectories[] = {"root/sys/class",
@@ -133,11 +134,15 @@ int build_sys(CellState& state) {
                                           "root/sys/devices/system/cpu",
                                           "root/sys/devices/virtual",
                                           "root/sys/devices/virtual/net",
+                                          "root/sys/kernel",
                                           kEmptyDirectory};
   for (const char* name : kDirectories) {
     if (::mkdir(name, 0755) != 0) {
       return errno;
     }
+  }
+  if (const int error = write_missing_file(kBootIdFile, state.plan.boot_id_file); error != 0) {
+    return error;
   }
   if (state.plan.resolver_file != nullptr) {
     // A cell on the host's network may not mount a sysfs, and the host's shows more than it should.
@@ -177,7 +182,12 @@ int build_proc(CellState& state) {
     }
   }
   constexpr const char* kSettings = "root/proc/sys";
-  return bind({kSettings, kSettings}) != 0 || remount_read_only(kSettings) != 0 ? errno : 0;
+  if (bind({kSettings, kSettings}) != 0 || remount_read_only(kSettings) != 0) {
+    return errno;
+  }
+  // All cells share the kernel's, which tells two of them that they are on one host.
+  return bind({kBootIdFile, "root/proc/sys/kernel/random/boot_id"}) != 0 && errno != ENOENT ? errno
+                                                                                            : 0;
 }
 
 // pivot_root(".", ".") stacks the old root on the new one; the lazy unmount takes it away with

@@ -10,7 +10,9 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/strings.h"
+#include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/cell_init.h"
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/device_mount.h"
@@ -41,6 +43,9 @@ struct PlanTexts {
   std::string shm_options;
   std::string hostname_file;
   std::string hosts_file;
+  std::string own_hosts_line;
+  std::string machine_id_file;
+  std::string boot_id_file;
   std::string resolver_file;
 };
 
@@ -56,8 +61,11 @@ Result<PlanTexts> make_texts(const CellSpec& spec) {
   texts.shm_options =
       concat("mode=1777,nr_inodes=65536,size=", memory == 0 ? kShmBytesWithoutLimit : memory / 2);
   texts.hostname_file = spec.hostname + "\n";
-  texts.hosts_file = concat("127.0.0.1\tlocalhost\n127.0.1.1\t", spec.hostname,
-                            "\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+  texts.own_hosts_line = concat("127.0.1.1\t", spec.hostname, "\n");
+  texts.hosts_file = concat("127.0.0.1\tlocalhost\n", texts.own_hosts_line,
+                            "::1\tlocalhost ip6-localhost ip6-loopback\n");
+  texts.machine_id_file = random_hex(32) + "\n";
+  texts.boot_id_file = make_boot_id();
   if (spec.host_network) {
     // A host without the file resolves through its default, a server on its own loopback device.
     auto resolver = read_file(kHostResolver, kMaxResolverBytes);
@@ -67,6 +75,14 @@ Result<PlanTexts> make_texts(const CellSpec& spec) {
     texts.resolver_file = resolver ? *std::move(resolver) : std::string{};
   }
   return texts;
+}
+
+CellPlan::Identity decide_identity(const CellSpec& spec) {
+  if (spec.anonymous) {
+    return CellPlan::Identity::kFillIn;
+  }
+  return disk_belongs_to(spec.upper_dir, spec.id) ? CellPlan::Identity::kKeep
+                                                  : CellPlan::Identity::kRenew;
 }
 
 // Blocks every signal while the child is made: the node's handlers must not run in it.
@@ -252,8 +268,12 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .hostname = spec.hostname.c_str(),
                       .overlay_options = texts.overlay_options.c_str(),
                       .shm_options = texts.shm_options.c_str(),
+                      .identity = decide_identity(spec),
                       .hostname_file = texts.hostname_file.c_str(),
                       .hosts_file = texts.hosts_file.c_str(),
+                      .own_hosts_line = texts.own_hosts_line.c_str(),
+                      .machine_id_file = texts.machine_id_file.c_str(),
+                      .boot_id_file = texts.boot_id_file.c_str(),
                       .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
                       .layer_count = spec.lower_dirs.size(),
                       .proc_masks = blueprint.proc_masks,
@@ -269,6 +289,10 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
     return fail(start_time.error());
   }
   TRY_DO(wait_for_exec(ours.get()));
+  if (plan.identity == CellPlan::Identity::kRenew) {
+    // Killed before, the next start renews once more, and nobody has seen this one.
+    TRY_DO(mark_disk(spec.upper_dir, spec.id));
+  }
   Cell cell;
   cell.record = {spec.id, child.pid(), *start_time};
   cell.pidfd = child.keep();

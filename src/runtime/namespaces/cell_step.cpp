@@ -45,7 +45,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
     {"changing the root",
      "pivot_root refuses an initramfs root: start the node from a root file system that is a "
      "mount of its own"},
-    {"writing /etc/hostname and /etc/hosts", "check the free space of the writable directory"},
+    {"writing its name into /etc", "check the free space of the writable directory"},
     {"arranging the guest's descriptors", ""},
     {"entering its Landlock domain", ""},
     {"dropping the bounding set", ""},
