@@ -40,6 +40,7 @@ class FakeNode final : public node::Node {
   std::set<std::string> snapshots;
   std::vector<std::string> restored;  // cells whose disk was exchanged, in order
   std::size_t creates = 0;
+  std::size_t synced = 0;  // cells that ended with their disk made durable
   bool has_freezer = true;
 
   void kill(const std::string& id) {
@@ -101,6 +102,7 @@ class FakeNode final : public node::Node {
     } else if (found != cells.end()) {
       cells.erase(found);
     }
+    synced += request.sync ? 1 : 0;
     CO_TRY_DO(co_await travel());
     co_return judge_after(answers);
   }

@@ -26,6 +26,8 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
 inline constexpr std::size_t kMaxSnapshotsPerTeam = 2'000;
+// Between two looks for snapshots on the node that nobody knows.
+inline constexpr std::int64_t kSnapshotSweepMs = 60'000;
 inline constexpr std::size_t kMaxSnapshotNameBytes = 256;
 inline constexpr std::size_t kMaxSnapshotDescriptionBytes = 4096;
 inline constexpr std::size_t kMaxTemplateMounts = 16;

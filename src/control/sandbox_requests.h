@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/task.h"
 #include "control/resources.h"
 #include "store/room.h"
 
@@ -34,7 +35,8 @@ struct Origin {
   std::string snapshot_id;          // of the node
   std::vector<std::string> layers;  // below it
   store::Limits limits;             // unless the claim asks for others
-  std::string parent_id;
+  std::string parent_id;            // the sandbox
+  store::Descent descent;
 };
 
 struct ClaimRequest {
@@ -51,8 +53,11 @@ struct ClaimRequest {
   std::int64_t idle_ttl_seconds = 0;
   bool auto_resume = true;
   StringMap labels;
+  bool paused = false;  // they stand still when they are there
   std::optional<Origin> origin;
   std::optional<ClaimOnce> once;
+  // Asked for the rest of the request, unless it was answered before: what it needs may be gone.
+  std::function<Task<ClaimRequest>(ClaimRequest)> complete;
 };
 
 struct ClaimAnswer {

@@ -33,6 +33,7 @@ Sandboxes::Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock
       node_(node),
       clock_(clock),
       options_(options),
+      once_keys_(store, clock),
       count_(metrics.gauge("atoll_control_sandboxes_count", "Sandboxes that exist")),
       claims_(metrics.counter("atoll_control_claims_total", "Claims that succeeded")),
       failed_claims_(metrics.counter("atoll_control_claims_failed_total", "Claims that failed")),

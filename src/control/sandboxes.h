@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/scope.h"
+#include "control/once_keys.h"
 #include "control/sandbox_requests.h"
 #include "control/store_access.h"
 #include "control/templates.h"
@@ -80,6 +81,7 @@ class Sandboxes {
   // A cell that is no sandbox and not an orphan either, until released.
   void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }
   void release_cell(const std::string& id) { adopted_cells_.erase(id); }
+  OnceKeys& once_keys() { return once_keys_; }
   // Told about every event of the node that is about a template.
   void on_template_event(std::function<void(const node::Event&)> handler) {
     template_event_ = std::move(handler);
@@ -134,7 +136,8 @@ class Sandboxes {
   Result<EntryPointer> make_entry(const ClaimRequest& request);
   Result<store::Limits> claim_limits(const ClaimRequest& request,
                                      const std::string& template_name) const;
-  Task<> start_cell(EntryPointer entry, std::string from_snapshot, Result<>& outcome);
+  Task<> start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome);
+  Task<> stop_cell(EntryPointer entry);
   Task<> record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
                       ClaimAnswer& answer);
   Task<> undo_claim(std::vector<EntryPointer> entries, std::string key);
@@ -162,8 +165,9 @@ class Sandboxes {
   Task<> pause_held(EntryPointer entry, PauseMemory memory);
   Task<Sandbox> restore_disk_now(std::string team_id, std::string id, DiskMoment moment,
                                  bool force);
+  Task<> exchange_disk(EntryPointer entry, DiskMoment moment);
   Task<> take_back_pause(EntryPointer entry, Error error);
-  Task<> end_cell(EntryPointer entry);
+  Task<> end_cell(EntryPointer entry, bool sync = false);
   static PauseMemory kept_memory(const Entry& entry);
   Task<ResumeAnswer> resume_now(std::string team_id, std::string id);
   Task<> resume_held(EntryPointer entry, ResumeAnswer& answer);
@@ -202,7 +206,7 @@ class Sandboxes {
   Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::map<std::pair<std::string, std::string>, EntryPointer> names_;  // by team and name
-  std::map<std::string, std::shared_ptr<Event>> claiming_;  // keys; the event: the claim has ended
+  OnceKeys once_keys_;
   std::set<std::pair<UnixMillis, std::string>> deadlines_;  // at most one of each sandbox
   Event deadlines_changed_;
   Event deletion_pending_;

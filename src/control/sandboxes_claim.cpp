@@ -62,25 +62,6 @@ Result<> validate_shape(const ClaimRequest& request) {
   return {};
 }
 
-// The right to claim with a key, until destroyed.
-class Turn {
- public:
-  using Table = std::map<std::string, std::shared_ptr<Event>>;
-  Turn(Table& table, std::string key) : table_(table), key_(std::move(key)) {
-    table_.emplace(key_, std::make_shared<Event>());
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    const auto mine = table_.extract(key_);
-    mine.mapped()->set();
-  }
-
- private:
-  Table& table_;
-  std::string key_;
-};
-
 }  // namespace
 
 Task<Sandbox> Sandboxes::claim(ClaimRequest request) {
@@ -103,35 +84,21 @@ Task<ClaimAnswer> Sandboxes::claim_all(ClaimRequest request) {
 
 Task<ClaimAnswer> Sandboxes::claim_once(ClaimRequest request) {
   CO_TRY_DO(validate_shape(request));
-  if (!request.once) {
-    co_return co_await claim_or_find(std::move(request));
+  std::optional<OnceKeys::Entry> once;
+  if (request.once) {
+    CO_TRY(once, co_await once_keys_.enter(request.team_id, request.once->key,
+                                           request.once->body_sha256));
   }
-  const ClaimOnce& once = *request.once;
-  if (once.key.empty() || once.key.size() > kMaxClaimKeyBytes) {
-    co_return fail(Code::kInvalidArgument,
-                   concat("the key of a claim has 1 to ", kMaxClaimKeyBytes, " characters"));
+  if (once && once->remembered) {
+    ClaimAnswer answer;
+    answer.remembered = std::move(once->remembered);
+    co_return std::move(answer);
   }
-  const std::string name = concat(request.team_id, " ", once.key);
-  for (auto other = claiming_.find(name); other != claiming_.end(); other = claiming_.find(name)) {
-    const auto ended = other->second;
-    CO_TRY_DO(co_await ended->wait());
+  if (request.complete) {
+    const auto complete = std::move(request.complete);
+    CO_TRY(request, co_await complete(std::move(request)));
   }
-  const Turn turn{claiming_, name};
-  const UnixMillis now = clock_.now();
-  CO_TRY(auto known, co_await store_.run([&](store::Store& store) {
-    return store.find_claim_key(request.team_id, once.key, now);
-  }));
-  if (!known) {
-    co_return co_await claim_or_find(std::move(request));
-  }
-  if (known->body_sha256 != once.body_sha256) {
-    co_return fail(Code::kAlreadyExists,
-                   "this Idempotency-Key was used for another request; choose a new one",
-                   "idempotency_conflict");
-  }
-  ClaimAnswer answer;
-  answer.remembered = std::move(known->answer);
-  co_return std::move(answer);
+  co_return co_await claim_or_find(std::move(request));
 }
 
 Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
@@ -277,9 +244,7 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   Scope starting{co_await current_context()};
   for (std::size_t i = 0; i < entries.size(); ++i) {
     holds.emplace_back(entries[i]);
-    starting.spawn(
-        "start",
-        start_cell(entries[i], request.origin ? request.origin->snapshot_id : "", outcomes[i]));
+    starting.spawn("start", start_cell(entries[i], request, outcomes[i]));
   }
   (void)co_await starting.join();
   std::vector<EntryPointer> made;
@@ -304,17 +269,33 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   co_return std::move(answer);
 }
 
-Task<> Sandboxes::start_cell(EntryPointer entry, std::string from_snapshot, Result<>& outcome) {
-  node::CreateRequest request{.id = entry->row.id,
-                              .hostname = entry->row.id,
-                              .layers = entry->row.layers,
-                              .limits = node_limits(entry->row.limits),
-                              .from_snapshot = std::move(from_snapshot)};
-  auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
-  if (cell) {
-    entry->guest_socket = cell->guest_socket;
-  } else {
+Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome) {
+  node::CreateRequest create{.id = entry->row.id,
+                             .hostname = entry->row.id,
+                             .layers = entry->row.layers,
+                             .limits = node_limits(entry->row.limits),
+                             .from_snapshot = request.origin ? request.origin->snapshot_id : ""};
+  auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,
+                                     node_.create(std::move(create)));
+  if (!cell) {
     outcome = fail(std::move(cell).error().note("starting the sandbox"));
+    co_return ok();
+  }
+  entry->guest_socket = cell->guest_socket;
+  if (request.paused) {
+    outcome = co_await stop_cell(entry);
+  }
+  co_return ok();
+}
+
+// A new cell stands still before its row says so. Without a freezer only its disk stays.
+Task<> Sandboxes::stop_cell(EntryPointer entry) {
+  auto frozen = co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id));
+  if (!frozen && frozen.error().code == Code::kUnimplemented) {
+    co_return co_await end_cell(entry, true);
+  }
+  if (!frozen) {
+    co_return fail(std::move(frozen).error().note("pausing the new sandbox"));
   }
   co_return ok();
 }
@@ -323,9 +304,11 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
                                ClaimAnswer& answer) {
   std::vector<store::NewSandbox> rows;
   for (const auto& entry : made) {
-    entry->row.status = SandboxStatus::kRunning;
+    entry->row.status = request.paused ? SandboxStatus::kPaused : SandboxStatus::kRunning;
     answer.sandboxes.push_back(entry->row);
-    rows.push_back({entry->row, event_of(entry->row, "running", entry->row.created_at)});
+    rows.push_back({entry->row,
+                    event_of(entry->row, status_name(entry->row.status), entry->row.created_at),
+                    request.origin ? std::optional{request.origin->descent} : std::nullopt});
   }
   std::optional<store::ClaimKey> key;
   if (request.once) {
@@ -350,7 +333,8 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
   }
   for (const auto& entry : made) {
     schedule(*entry, due_at(*entry));
-    LOG_INFO("sandbox running", {"sandbox", entry->row.id}, {"template", entry->row.template_name});
+    LOG_INFO("sandbox made", {"sandbox", entry->row.id}, {"template", entry->row.template_name},
+             {"status", status_name(entry->row.status)});
   }
   co_return ok();
 }

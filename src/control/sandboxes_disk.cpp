@@ -45,30 +45,48 @@ Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, D
                    concat("sandbox ", id, " is running; pause it first, or restore with force"),
                    "sandbox_running");
   }
-  // Processes of another moment have no business on this disk.
-  if (entry->row.status == SandboxStatus::kFailed) {
-    CO_TRY_DO(co_await end_cell(entry));
-  } else {
-    CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
-  }
-  ATOLL_FAULT_POINT("control.restore.stopped");
-  node::SnapshotRequest request{.id = id,
-                                .snapshot = std::move(moment.snapshot_id),
-                                .disk_bytes = entry->row.limits.disk_bytes};
-  auto restored = co_await with_deadline(kPauseTimeout, node_.restore(std::move(request)));
-  ATOLL_FAULT_POINT("control.restore.exchanged");
-  if (restored) {
-    LOG_INFO("disk restored", {"sandbox", id});
-  }
+  const Flag pausing{entry->pausing};
+  auto restored = co_await exchange_disk(entry, moment);
+  // Its row said `running` all the time: whoever dies meanwhile leaves a sandbox that starts again
+  // from the disk it has then.
   if (running) {
-    ResumeAnswer answer;
-    CO_TRY_DO(co_await resume_held(entry, answer));
+    if (auto restarted = co_await restart(entry); !restarted) {
+      if (entry->row.status == SandboxStatus::kRunning) {
+        unsettle(*entry);
+      }
+      co_return fail(std::move(restarted).error().note(concat("starting ", id, " again")));
+    }
+    schedule(*entry, due_at(*entry));
   }
   ATOLL_FAULT_POINT("control.restore.resumed");
   if (!restored) {
     co_return fail(std::move(restored).error().note(concat("restoring ", id)));
   }
   co_return view(*entry);
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::exchange_disk(EntryPointer entry, DiskMoment moment) {
+  const std::string id = entry->row.id;
+  // Processes of another moment have no business on this disk.
+  if (entry->row.status == SandboxStatus::kPaused) {
+    CO_TRY_DO(co_await pause_held(entry, PauseMemory::kDrop));
+  } else {
+    CO_TRY_DO(co_await end_cell(entry));
+  }
+  ATOLL_FAULT_POINT("control.restore.stopped");
+  node::SnapshotRequest request{
+      .id = id, .snapshot = moment.snapshot_id, .disk_bytes = entry->row.limits.disk_bytes};
+  CO_TRY_DO(co_await with_deadline(kPauseTimeout, node_.restore(std::move(request))));
+  ATOLL_FAULT_POINT("control.restore.exchanged");
+  LOG_INFO("disk restored", {"sandbox", id}, {"snapshot", moment.snapshot_id});
+  const store::Relative::Restore note{moment.snapshot_id, clock_.now()};
+  auto noted =
+      co_await store_.run([&](store::Store& store) { return store.note_restore(id, note); });
+  if (!noted) {
+    LOG_WARN("a restore is missing in the tree", {"sandbox", id}, {"error", noted.error()});
+  }
+  co_return ok();
 }
 
 }  // namespace atl::control

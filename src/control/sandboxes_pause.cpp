@@ -57,7 +57,8 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
   }
   ATOLL_FAULT_POINT("control.pause.frozen");
   if (!frozen || memory == PauseMemory::kDrop) {
-    if (auto ended = co_await end_cell(entry); !ended) {
+    // What was frozen is on disk already.
+    if (auto ended = co_await end_cell(entry, !frozen); !ended) {
       co_return co_await take_back_pause(entry, std::move(ended).error());
     }
   }
@@ -93,10 +94,11 @@ Task<> Sandboxes::take_back_pause(EntryPointer entry, Error error) {
 }
 
 // The disk stays. REQUIRES: the entry is held.
-Task<> Sandboxes::end_cell(EntryPointer entry) {
+Task<> Sandboxes::end_cell(EntryPointer entry, bool sync) {
   ATOLL_FAULT_POINT("control.end_cell.begun");
-  node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
-  auto ended = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request)));
+  node::DestroyRequest request{.id = entry->row.id, .keep_upper = true, .sync = sync};
+  auto ended = co_await with_deadline(sync ? kPauseTimeout : kNodeTimeout,
+                                      node_.destroy(std::move(request)));
   if (!ended && ended.error().code != Code::kNotFound) {
     co_return fail(
         std::move(ended).error().note(concat("ending the processes of ", entry->row.id)));

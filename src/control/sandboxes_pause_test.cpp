@@ -65,6 +65,7 @@ TEST_F(PauseTest, AHostWithoutAFreezerKeepsTheDisk) {
   const auto paused = pause(id);
   ASSERT_TRUE(paused) << paused.error().message;
   EXPECT_EQ(paused->memory, PauseMemory::kDrop);
+  EXPECT_EQ(node_.synced, 1U) << "acknowledged is on disk";
   EXPECT_EQ(resume(id)->restored, Restored::kFilesystem);
 }
 

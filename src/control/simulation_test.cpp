@@ -46,11 +46,19 @@ class FaultyStore final : public store::Store {
                             store::Durability durability) override {
     return judge([&] { return inner_.insert_sandboxes(sandboxes, key, durability); });
   }
-  Result<> insert_snapshot(const store::Snapshot& snapshot) override {
-    return judge([&] { return inner_.insert_snapshot(snapshot); });
+  Result<> insert_snapshot(const store::Snapshot& snapshot,
+                           const std::optional<store::ClaimKey>& key) override {
+    return judge([&] { return inner_.insert_snapshot(snapshot, key); });
   }
-  Result<> remove_snapshot(const std::string& id) override {
-    return judge([&] { return inner_.remove_snapshot(id); });
+  Result<> remove_snapshot(const std::string& id, UnixMillis at) override {
+    return judge([&] { return inner_.remove_snapshot(id, at); });
+  }
+  Result<> note_restore(const std::string& sandbox_id,
+                        const store::Relative::Restore& restore) override {
+    return judge([&] { return inner_.note_restore(sandbox_id, restore); });
+  }
+  Result<std::vector<store::Relative>> list_relatives(const std::string& team_id) override {
+    return inner_.list_relatives(team_id);
   }
   Result<std::vector<store::Snapshot>> list_snapshots() override { return inner_.list_snapshots(); }
   Result<std::optional<store::ClaimKey>> find_claim_key(const std::string& team_id,

@@ -1,6 +1,7 @@
 #include "control/snapshots.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/fault_point.h"
 #include "base/log.h"
@@ -19,6 +20,20 @@ constexpr std::string_view kForkPrefix = "fork-";
 Task<> wait_for(Event& event) {
   co_return co_await event.wait();
 }
+
+// A disk that is being made, as long as this lives.
+class Making {
+ public:
+  using Table = std::set<std::string, std::less<>>;
+  Making(Table& table, std::string id) : table_(table), id_(std::move(id)) { table_.insert(id_); }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+  ~Making() { table_.erase(id_); }
+
+ private:
+  Table& table_;
+  std::string id_;
+};
 
 std::unexpected<Error> no_such_snapshot(std::string_view id) {
   return fail(Code::kNotFound, concat("there is no snapshot \"", to_valid_utf8(id), "\""),
@@ -48,17 +63,21 @@ Task<> Snapshots::start() {
     snapshots_.emplace(std::move(id), std::move(row));
   }
   sandboxes_.on_used_layers([this] { return used_layers(); });
-  auto disks = co_await with_deadline(kNodeTimeout, node_.list_snapshots());
-  if (!disks) {
-    if (disks.error().code == Code::kUnimplemented) {
-      co_return ok();  // this node makes none
-    }
-    co_return fail(std::move(disks).error().note("listing the node's snapshots"));
+  auto swept = co_await sweep();
+  if (!swept && swept.error().code == Code::kUnimplemented) {
+    co_return ok();  // this node makes none
   }
-  for (const std::string& id : *disks) {
-    if (!snapshots_.contains(id) &&
+  co_return std::move(swept);
+}
+
+// Disks on the node that no row names and nobody is about to: a process was killed, or an answer
+// came too late for whoever asked.
+Task<> Snapshots::sweep() {
+  CO_TRY(const auto disks, co_await with_deadline(kNodeTimeout, node_.list_snapshots()));
+  for (const std::string& id : disks) {
+    if (!snapshots_.contains(id) && !making_.contains(id) &&
         (id.starts_with(kSnapshotPrefix) || id.starts_with(kForkPrefix))) {
-      LOG_INFO("removing a snapshot that was never finished", {"snapshot", id});
+      LOG_INFO("removing a snapshot that nobody knows", {"snapshot", id});
       CO_TRY_DO(co_await remove_from_node(id));
     }
   }
@@ -96,9 +115,26 @@ Result<std::vector<Snapshot>> Snapshots::list(std::string_view team_id,
   return found;
 }
 
-Task<Snapshot> Snapshots::create(std::string team_id, std::string sandbox_id,
-                                 SnapshotRequest request) {
-  return shielded(create_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
+Task<SnapshotCreated> Snapshots::create(std::string team_id, std::string sandbox_id,
+                                        SnapshotRequest request) {
+  return shielded(create_once(std::move(team_id), std::move(sandbox_id), std::move(request)));
+}
+
+Task<SnapshotCreated> Snapshots::create_once(std::string team_id, std::string sandbox_id,
+                                             SnapshotRequest request) {
+  std::optional<OnceKeys::Entry> once;
+  if (request.once) {
+    CO_TRY(once, co_await sandboxes_.once_keys().enter(team_id, request.once->key,
+                                                       request.once->body_sha256));
+  }
+  SnapshotCreated created;
+  if (once && once->remembered) {
+    created.remembered = std::move(once->remembered);
+    co_return std::move(created);
+  }
+  CO_TRY(created.snapshot,
+         co_await create_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
+  co_return std::move(created);
 }
 
 Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
@@ -112,32 +148,55 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
                    "quota_exceeded");
   }
   const std::string id = concat(kSnapshotPrefix, random_label(16));
-  CO_TRY(const Sandbox row, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id));
+  const Making making{making_, id};
+  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
+  if (!row) {
+    (void)co_await remove_from_node(id);  // it may be there all the same
+    co_return fail(std::move(row).error());
+  }
   ATOLL_FAULT_POINT("control.snapshot.taken");
   Snapshot snapshot{.id = id,
-                    .team_id = row.team_id,
-                    .sandbox_id = row.id,
+                    .team_id = row->team_id,
+                    .sandbox_id = row->id,
                     .name = std::move(request.name),
                     .description = std::move(request.description),
-                    .template_name = row.template_name,
-                    .layers = row.layers,
-                    .env = row.env,
-                    .limits = row.limits,
+                    .template_name = row->template_name,
+                    .layers = row->layers,
+                    .env = row->env,
+                    .limits = row->limits,
                     .created_at = clock_.now(),
                     .expires_at = request.expires_at};
-  auto stored = co_await store_.run(
-      [&snapshot](store::Store& store) { return store.insert_snapshot(snapshot); });
-  if (!stored) {
-    // A row that was written after all is found at the next start, with or without its disk.
-    (void)co_await remove_from_node(id);
-    (void)co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); });
-    co_return fail(std::move(stored).error().note("recording the snapshot"));
-  }
+  CO_TRY_DO(co_await record(snapshot, request.once));
   ATOLL_FAULT_POINT("control.snapshot.recorded");
   snapshots_.emplace(id, snapshot);
   deadlines_changed_.set();
-  LOG_INFO("snapshot taken", {"snapshot", id}, {"sandbox", row.id});
+  LOG_INFO("snapshot taken", {"snapshot", id}, {"sandbox", snapshot.sandbox_id});
   co_return std::move(snapshot);
+}
+
+Task<> Snapshots::record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once) {
+  std::optional<store::ClaimKey> key;
+  if (once) {
+    key = store::ClaimKey{.team_id = snapshot.team_id,
+                          .key = once->key,
+                          .body_sha256 = once->body_sha256,
+                          .answer = once->remember(snapshot),
+                          .created_at = clock_.now()};
+  }
+  auto stored = co_await store_.run(
+      [&](store::Store& store) { return store.insert_snapshot(snapshot, key); });
+  if (stored) {
+    co_return ok();
+  }
+  // A row that was written after all is found at the next start, with or without its disk.
+  (void)co_await remove_from_node(snapshot.id);
+  (void)co_await store_.run([&](store::Store& store) -> Result<> {
+    if (key) {
+      TRY_DO(store.remove_claim_key(key->team_id, key->key));
+    }
+    return store.remove_snapshot(snapshot.id, snapshot.created_at);
+  });
+  co_return fail(std::move(stored).error().note("recording the snapshot"));
 }
 
 Task<> Snapshots::remove(std::string team_id, std::string id) {
@@ -146,10 +205,12 @@ Task<> Snapshots::remove(std::string team_id, std::string id) {
 
 Task<> Snapshots::remove_now(std::string team_id, std::string id) {
   CO_TRY_DO(get(team_id, id));
-  CO_TRY_DO(co_await store_.run([&id](store::Store& store) { return store.remove_snapshot(id); }));
+  const UnixMillis now = clock_.now();
+  CO_TRY_DO(co_await store_.run(
+      [&id, now](store::Store& store) { return store.remove_snapshot(id, now); }));
   ATOLL_FAULT_POINT("control.snapshot_remove.recorded");
   snapshots_.erase(id);
-  // Nobody can name it any more; a disk that stays is removed at the next start.
+  // Nobody can name it any more; a disk that stays is found by the sweep.
   if (auto removed = co_await remove_from_node(id); !removed) {
     LOG_WARN("the disk of a deleted snapshot stays for now", {"snapshot", id},
              {"error", removed.error()});
@@ -172,68 +233,86 @@ Task<Sandbox> Snapshots::restore(std::string team_id, std::string sandbox_id,
 }
 
 Task<ClaimAnswer> Snapshots::claim(std::string snapshot_id, ClaimRequest request) {
+  request.complete = [this, snapshot_id](ClaimRequest asked) {
+    return begin_as_snapshot(snapshot_id, std::move(asked));
+  };
+  co_return co_await sandboxes_.claim_all(std::move(request));
+}
+
+Task<ClaimRequest> Snapshots::begin_as_snapshot(std::string snapshot_id, ClaimRequest request) {
   CO_TRY(const Snapshot snapshot, get(request.team_id, snapshot_id));
   request.template_name = snapshot.template_name;
   request.origin = Origin{.snapshot_id = snapshot.id,
                           .layers = snapshot.layers,
                           .limits = snapshot.limits,
-                          .parent_id = snapshot.sandbox_id};
+                          .parent_id = snapshot.sandbox_id,
+                          .descent = {.parent_id = snapshot.id, .cause = "claim"}};
   request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
-  co_return co_await sandboxes_.claim_all(std::move(request));
+  co_return std::move(request);
 }
 
-Task<std::vector<Sandbox>> Snapshots::fork(std::string team_id, std::string sandbox_id,
-                                           ForkRequest request) {
+Task<ClaimAnswer> Snapshots::fork(std::string team_id, std::string sandbox_id,
+                                  ForkRequest request) {
   return shielded(fork_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
 }
 
-Task<std::vector<Sandbox>> Snapshots::fork_now(std::string team_id, std::string sandbox_id,
-                                               ForkRequest request) {
+Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_id,
+                                      ForkRequest request) {
   const std::string moment = concat(kForkPrefix, random_label(16));
-  CO_TRY(const Sandbox parent, co_await sandboxes_.snapshot_disk(team_id, sandbox_id, moment));
-  ATOLL_FAULT_POINT("control.fork.moment_taken");
-  ClaimRequest claim{.team_id = parent.team_id,
-                     .template_name = parent.template_name,
+  const Making making{making_, moment};
+  ClaimRequest claim{.team_id = std::move(team_id),
                      .count = request.count,
-                     .env = parent.env,
                      .ttl_seconds = request.ttl_seconds,
                      .hard_ttl_seconds = request.hard_ttl_seconds,
-                     .auto_resume = parent.auto_resume,
-                     .labels = parent.labels};
-  claim.origin = Origin{.snapshot_id = moment,
-                        .layers = parent.layers,
-                        .limits = parent.limits,
-                        .parent_id = parent.id};
+                     .paused = !request.start,
+                     .once = std::move(request.once)};
+  claim.complete = [this, sandbox_id, moment](ClaimRequest asked) {
+    return begin_as_sandbox(sandbox_id, moment, std::move(asked));
+  };
   auto claimed = co_await sandboxes_.claim_all(std::move(claim));
   ATOLL_FAULT_POINT("control.fork.children_made");
+  if (claimed && claimed->remembered) {
+    co_return std::move(claimed);  // nothing was done
+  }
   if (auto removed = co_await remove_from_node(moment); !removed) {
-    LOG_WARN("the moment of a fork stays until the next start", {"snapshot", moment},
+    LOG_WARN("the moment of a fork stays until it is swept up", {"snapshot", moment},
              {"error", removed.error()});
   }
   if (!claimed) {
     co_return fail(std::move(claimed).error().note(concat("forking ", sandbox_id)));
   }
   ATOLL_FAULT_POINT("control.fork.moment_removed");
-  std::vector<Sandbox> children = std::move(claimed->sandboxes);
-  for (Sandbox& child : children) {
-    if (request.start) {
-      continue;
-    }
-    auto paused = co_await sandboxes_.pause(child.team_id, child.id, PauseMemory::kKeep);
-    if (paused) {
-      child = std::move(paused->sandbox);
-    } else {
-      // It is there and it is told, only not asleep.
-      LOG_WARN("a fork could not be paused", {"sandbox", child.id}, {"error", paused.error()});
-    }
-  }
-  ATOLL_FAULT_POINT("control.fork.settled");
-  co_return std::move(children);
+  co_return std::move(claimed);
+}
+
+Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::string moment,
+                                               ClaimRequest request) {
+  CO_TRY(const Sandbox parent,
+         co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment));
+  ATOLL_FAULT_POINT("control.fork.moment_taken");
+  request.template_name = parent.template_name;
+  request.env = parent.env;
+  request.auto_resume = parent.auto_resume;
+  request.labels = parent.labels;
+  request.origin = Origin{.snapshot_id = std::move(moment),
+                          .layers = parent.layers,
+                          .limits = parent.limits,
+                          .parent_id = parent.id,
+                          .descent = {.parent_id = parent.id, .cause = "fork"}};
+  co_return std::move(request);
 }
 
 Task<> Snapshots::run() {
+  UnixMillis swept_at = clock_.now();
   for (;;) {
     CO_TRY_DO(co_await expire_due());
+    // Also when the clock was set back.
+    if (const UnixMillis now = clock_.now(); std::abs(now - swept_at) >= kSnapshotSweepMs) {
+      swept_at = now;
+      if (auto swept = co_await sweep(); !swept) {
+        LOG_DEBUG("could not look for lost snapshots", {"error", swept.error()});
+      }
+    }
     std::optional<UnixMillis> next;
     for (const auto& [id, snapshot] : snapshots_) {
       if (snapshot.expires_at && (!next || *snapshot.expires_at < *next)) {

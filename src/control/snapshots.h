@@ -4,25 +4,41 @@
 // told. Killed in between, start() finds a snapshot without a row, which nobody was promised, and
 // removes it. A deletion goes the other way: first the row, then the disk. Whatever is made from a
 // snapshot is a copy of its own, so deleting one never hurts a sandbox. A fork is a snapshot that
-// lives as long as its children take to be made. Loop thread only.
+// lives as long as its children take to be made. What an answer that got lost left on the node is
+// found by the sweep that run() does now and then. Loop thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "control/lineage.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
 
 using Snapshot = store::Snapshot;
 
+// As ClaimOnce, for a snapshot.
+struct SnapshotOnce {
+  std::string key;
+  std::string body_sha256;
+  std::function<std::string(const Snapshot&)> remember;
+};
+
 struct SnapshotRequest {
   std::string name;
   std::string description;
   std::optional<UnixMillis> expires_at;
+  std::optional<SnapshotOnce> once;
+};
+
+struct SnapshotCreated {
+  Snapshot snapshot;                      // unless `remembered`
+  std::optional<std::string> remembered;  // what was answered the first time
 };
 
 struct ForkRequest {
@@ -30,20 +46,29 @@ struct ForkRequest {
   bool start = false;  // false: the children are paused
   std::int64_t ttl_seconds = 0;
   std::int64_t hard_ttl_seconds = 0;
+  std::optional<ClaimOnce> once;
 };
 
 class Snapshots {
  public:
   Snapshots(StoreAccess store, node::Node& node, Sandboxes& sandboxes, const WallClock& clock)
-      : store_(store), node_(node), sandboxes_(sandboxes), clock_(clock) {}
+      : store_(store),
+        node_(node),
+        sandboxes_(sandboxes),
+        clock_(clock),
+        lineage_(store, sandboxes) {}
 
   // Reads the rows and removes what an earlier process left half done. REQUIRES: before anything
   // else, after the sandboxes have started.
   Task<> start();
-  // Removes those whose time is over, until cancelled.
+  // Removes those whose time is over and disks that nobody knows, until cancelled.
   Task<> run();
 
-  Task<Snapshot> create(std::string team_id, std::string sandbox_id, SnapshotRequest request);
+  // Who came from whom.
+  const Lineage& lineage() const { return lineage_; }
+
+  Task<SnapshotCreated> create(std::string team_id, std::string sandbox_id,
+                               SnapshotRequest request);
   // Oldest first. kNotFound when there is no such sandbox; its snapshots outlive it.
   Result<std::vector<Snapshot>> list(std::string_view team_id, std::string_view sandbox_id) const;
   Result<Snapshot> get(std::string_view team_id, std::string_view id) const;
@@ -52,24 +77,32 @@ class Snapshots {
   // `force` says so, and started again.
   Task<Sandbox> restore(std::string team_id, std::string sandbox_id, std::string snapshot_id,
                         bool force);
-  Task<std::vector<Sandbox>> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
+  Task<ClaimAnswer> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
   // A claim that begins as the snapshot.
   Task<ClaimAnswer> claim(std::string snapshot_id, ClaimRequest request);
   std::set<std::string> used_layers() const;
 
  private:
+  Task<SnapshotCreated> create_once(std::string team_id, std::string sandbox_id,
+                                    SnapshotRequest request);
   Task<Snapshot> create_now(std::string team_id, std::string sandbox_id, SnapshotRequest request);
-  Task<std::vector<Sandbox>> fork_now(std::string team_id, std::string sandbox_id,
-                                      ForkRequest request);
+  Task<> record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once);
+  Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
+  Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
+  Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment,
+                                      ClaimRequest request);
   Task<> remove_now(std::string team_id, std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();
+  Task<> sweep();
 
   StoreAccess store_;
   node::Node& node_;
   Sandboxes& sandboxes_;
   const WallClock& clock_;
   std::map<std::string, Snapshot, std::less<>> snapshots_;
+  std::set<std::string, std::less<>> making_;  // on the node, or soon, without a row
+  Lineage lineage_;
   Event deadlines_changed_;
 };
 

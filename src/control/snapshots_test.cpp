@@ -1,6 +1,7 @@
 // Snapshots, restoring and forks, with a fake node and a real store.
 #include "control/snapshots.h"
 
+#include "control/limits.h"
 #include "control/sandboxes_fixture.h"
 
 namespace atl::control {
@@ -32,7 +33,12 @@ class SnapshotsTest : public SandboxesTest {
     open_snapshots();
   }
   Result<Snapshot> take(const std::string& id, SnapshotRequest request = {}) {
-    return simulation_.run(snapshots_->create(kTeam, id, std::move(request)));
+    auto created = simulation_.run(snapshots_->create(kTeam, id, std::move(request)));
+    if (!created) {
+      return fail(std::move(created).error());
+    }
+    EXPECT_FALSE(created->remembered);
+    return std::move(created->snapshot);
   }
 
   std::unique_ptr<Snapshots> snapshots_;
@@ -130,8 +136,8 @@ TEST_F(SnapshotsTest, AForkMakesChildrenAndLeavesTheParentAlone) {
   const std::string id = claim({.env = {{"A", "1"}}, .labels = {{"team", "red"}}})->id;
   const auto children = simulation_.run(snapshots_->fork(kTeam, id, {.count = 3}));
   ASSERT_TRUE(children) << children.error().message;
-  ASSERT_EQ(children->size(), 3U);
-  for (const Sandbox& child : *children) {
+  ASSERT_EQ(children->sandboxes.size(), 3U);
+  for (const Sandbox& child : children->sandboxes) {
     EXPECT_EQ(child.status, SandboxStatus::kPaused);
     EXPECT_EQ(child.parent_id, id);
     EXPECT_EQ(child.env.at("A"), "1");
@@ -151,6 +157,134 @@ TEST_F(SnapshotsTest, LayersOfSnapshotsAreNeeded) {
   ASSERT_TRUE(take(id));
   ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, id)));
   EXPECT_TRUE(sandboxes_->used_layers().contains("layer-1"));
+}
+
+TEST_F(SnapshotsTest, AForkWithAKeyHappensOnceAlsoAcrossARestart) {
+  const std::string id = claim()->id;
+  const auto fork = [&](std::string body) {
+    ForkRequest request{.once = ClaimOnce{.key = "k", .body_sha256 = std::move(body)}};
+    request.once->remember = [](const ClaimAnswer& answer) { return answer.sandboxes[0].id; };
+    return simulation_.run(snapshots_->fork(kTeam, id, std::move(request)));
+  };
+  const auto first = fork("b");
+  ASSERT_TRUE(first) << first.error().message;
+  const std::string child = first->sandboxes[0].id;
+  EXPECT_EQ(status(child), SandboxStatus::kPaused);
+  restart();
+  const std::size_t creates = node_.creates;
+  const auto again = fork("b");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->remembered, child);
+  EXPECT_EQ(fork("other").error().reason, "idempotency_conflict");
+  EXPECT_EQ(node_.creates, creates);
+  EXPECT_TRUE(node_.snapshots.empty());
+  ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, id)));
+  EXPECT_EQ(fork("b")->remembered, child) << "also when the parent is gone";
+}
+
+TEST_F(SnapshotsTest, AClaimWithAKeyIsAnsweredAgainWhenItsSnapshotIsGone) {
+  const std::string id = claim()->id;
+  const std::string snapshot = take(id)->id;
+  const auto begin = [&] {
+    ClaimRequest request{.once = ClaimOnce{.key = "k", .body_sha256 = "b"}};
+    request.once->remember = [](const ClaimAnswer& answer) { return answer.sandboxes[0].id; };
+    return simulation_.run(snapshots_->claim(snapshot, std::move(request)));
+  };
+  const std::string child = begin()->sandboxes[0].id;
+  ASSERT_TRUE(simulation_.run(snapshots_->remove(kTeam, snapshot)));
+  const auto again = begin();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->remembered, child);
+}
+
+TEST_F(SnapshotsTest, ASnapshotWithAKeyIsTakenOnce) {
+  const std::string id = claim()->id;
+  const auto take_once = [&] {
+    SnapshotRequest request{.once = SnapshotOnce{.key = "k", .body_sha256 = "b"}};
+    request.once->remember = [](const Snapshot& snapshot) { return snapshot.id; };
+    return simulation_.run(snapshots_->create(kTeam, id, std::move(request)));
+  };
+  const auto first = take_once();
+  ASSERT_TRUE(first) << first.error().message;
+  restart();
+  EXPECT_EQ(take_once()->remembered, first->snapshot.id);
+  EXPECT_EQ(node_.snapshots.size(), 1U);
+}
+
+TEST_F(SnapshotsTest, ASnapshotThatCameTooLateIsSweptUp) {
+  const std::string id = claim()->id;
+  scope_->spawn("snapshots", snapshots_->run());
+  node_.fault = [](std::string_view operation) {
+    return operation == "snapshot"          ? FakeNode::Fault::kAnswerLost
+           : operation == "remove_snapshot" ? FakeNode::Fault::kUnreached
+                                            : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(take(id));
+  EXPECT_FALSE(simulation_.run(snapshots_->fork(kTeam, id, {})));
+  EXPECT_EQ(node_.snapshots.size(), 2U);
+  node_.fault = nullptr;
+  const std::string kept = take(id)->id;
+  simulation_.advance_ms(2 * kSnapshotSweepMs);
+  EXPECT_EQ(node_.snapshots, std::set<std::string>{kept});
+}
+
+TEST_F(SnapshotsTest, AForcedRestoreThatIsKilledLeavesARunningSandbox) {
+  const std::string id = claim()->id;
+  const std::string snapshot = take(id)->id;
+  for (const std::string_view where : {"destroy", "restore", "create"}) {
+    for (const auto fault : {FakeNode::Fault::kUnreached, FakeNode::Fault::kAnswerLost}) {
+      bool hit = false;
+      node_.fault = [&](std::string_view operation) {
+        hit = hit || operation == where;
+        return hit ? fault : FakeNode::Fault::kNone;  // and nobody answers any more
+      };
+      EXPECT_FALSE(simulation_.run(snapshots_->restore(kTeam, id, snapshot, true)));
+      EXPECT_EQ(store_->find_sandbox(id)->status, SandboxStatus::kRunning) << where;
+      node_.fault = nullptr;
+      restart();
+      EXPECT_EQ(status(id), SandboxStatus::kRunning) << where;
+      EXPECT_TRUE(node_.cells.at(id).running) << where;
+    }
+  }
+}
+
+std::vector<std::string> shape(const std::vector<FamilyMember>& members) {
+  std::vector<std::string> lines;
+  for (const FamilyMember& member : members) {
+    lines.push_back(concat(std::string(member.depth, ' '), member.relative.id, " ",
+                           member.relative.cause, member.relative.deleted_at ? " deleted" : ""));
+  }
+  return lines;
+}
+
+TEST_F(SnapshotsTest, TreesKeepDeletedAncestorsAsLongAsSomebodyCameFromThem) {
+  const auto trees = [&] { return shape(*simulation_.run(snapshots_->lineage().trees(kTeam))); };
+  const std::string root = claim()->id;
+  const std::string other = claim()->id;
+  const std::string snapshot = take(root)->id;
+  const std::string child = simulation_.run(snapshots_->claim(snapshot, {}))->sandboxes.front().id;
+  const std::string grandchild =
+      simulation_.run(snapshots_->fork(kTeam, child, {}))->sandboxes.front().id;
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(trees(),
+            (Lines{root + " template", " " + snapshot + " snapshot", "  " + child + " claim",
+                   "   " + grandchild + " fork", other + " template"}));
+  ASSERT_TRUE(simulation_.run(snapshots_->restore(kTeam, root, snapshot, true)));
+  ASSERT_TRUE(simulation_.run(snapshots_->remove(kTeam, snapshot)));
+  ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, child)));
+  restart();
+  const auto tree = simulation_.run(snapshots_->lineage().tree_of(kTeam, grandchild));
+  ASSERT_TRUE(tree);
+  EXPECT_EQ(shape(*tree), (Lines{root + " template", " " + snapshot + " snapshot deleted",
+                                 "  " + child + " claim deleted", "   " + grandchild + " fork"}));
+  ASSERT_EQ(tree->front().relative.restores.size(), 1U);
+  EXPECT_EQ(tree->front().relative.restores[0].snapshot_id, snapshot);
+  EXPECT_TRUE(tree->front().status);
+  EXPECT_FALSE((*tree)[2].status);
+  EXPECT_FALSE(simulation_.run(snapshots_->lineage().tree_of("other-team", grandchild)));
+  ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, grandchild)));
+  EXPECT_EQ(trees(), (Lines{root + " template", other + " template"}))
+      << "nobody came from the others any more";
 }
 
 }  // namespace

@@ -85,11 +85,15 @@ class NodeClient final : public Node {
     co_return decode_hello(payload);
   }
   Task<CellInfo> create(CreateRequest request) override {
-    CO_TRY(const auto payload, co_await call(encode(request)));
+    // From a snapshot it is a copy of it, where the pool cannot do better.
+    auto created =
+        request.from_snapshot.empty() ? call(encode(request)) : slow_call(encode(request));
+    CO_TRY(const auto payload, co_await std::move(created));
     co_return decode_cell(payload);
   }
   Task<> destroy(DestroyRequest request) override {
-    CO_TRY_DO(co_await call(encode(request)));
+    auto destroyed = request.sync ? slow_call(encode(request)) : call(encode(request));
+    CO_TRY_DO(co_await std::move(destroyed));
     co_return ok();
   }
   Task<std::vector<CellInfo>> list() override;
@@ -102,7 +106,7 @@ class NodeClient final : public Node {
     co_return ok();
   }
   Task<> freeze(std::string id) override {
-    CO_TRY_DO(co_await call(encode_with_id(RequestKind::kFreeze, id), kCommitTimeout));
+    CO_TRY_DO(co_await slow_call(encode_with_id(RequestKind::kFreeze, id)));
     co_return ok();
   }
   Task<> thaw(std::string id) override {
@@ -110,7 +114,7 @@ class NodeClient final : public Node {
     co_return ok();
   }
   Task<> commit_layer(CommitRequest request) override {
-    CO_TRY_DO(co_await call(encode(request), kCommitTimeout));
+    CO_TRY_DO(co_await slow_call(encode(request)));
     co_return ok();
   }
   Task<> remove_layer(std::string layer) override {
@@ -121,12 +125,11 @@ class NodeClient final : public Node {
     return list_names(RequestKind::kListLayers);
   }
   Task<SnapshotAnswer> snapshot(SnapshotRequest request) override {
-    CO_TRY(const auto payload,
-           co_await call(encode(RequestKind::kSnapshot, request), kCommitTimeout));
+    CO_TRY(const auto payload, co_await slow_call(encode(RequestKind::kSnapshot, request)));
     co_return decode_snapshot(payload);
   }
   Task<> restore(SnapshotRequest request) override {
-    CO_TRY_DO(co_await call(encode(RequestKind::kRestore, request), kCommitTimeout));
+    CO_TRY_DO(co_await slow_call(encode(RequestKind::kRestore, request)));
     co_return ok();
   }
   Task<> remove_snapshot(std::string snapshot) override {
@@ -170,12 +173,17 @@ class NodeClient final : public Node {
     std::unique_ptr<Connection> connection_;
   };
 
-  Task<std::string> call(std::string request, Duration timeout = kCallTimeout) {
-    return with_deadline(timeout, exchange(std::move(request)));
+  Task<std::string> call(std::string request) {
+    return with_deadline(kCallTimeout, exchange(std::move(request)));
+  }
+  // One that waits for a disk.
+  Task<std::string> slow_call(std::string request) {
+    return with_deadline(kCommitTimeout, exchange_in_turn(std::move(request)));
   }
   Task<std::string> exchange(std::string request);
+  Task<std::string> exchange_in_turn(std::string request);
   Task<Lease> lease();
-  Task<> wait_for_free();
+  Task<> wait_for(::atl::Event& freed);
   Task<> start_watch();
 
   io::Reactor& reactor_;
@@ -184,23 +192,36 @@ class NodeClient final : public Node {
   std::size_t in_use_ = 0;
   std::size_t waiting_ = 0;
   ::atl::Event freed_;
+  std::size_t slow_ = 0;
+  ::atl::Event slow_freed_;
   std::unique_ptr<Connection> watching_;
 };
 
-Task<> NodeClient::wait_for_free() {
+Task<> NodeClient::wait_for(::atl::Event& freed) {
   if (waiting_ >= kMaxWaitingCalls) {
     co_return fail(Code::kResourceExhausted, "too many requests wait for the node");
   }
   ++waiting_;
-  freed_.clear();
-  auto waited = co_await freed_.wait();
+  freed.clear();
+  auto waited = co_await freed.wait();
   --waiting_;
   co_return waited;
 }
 
+Task<std::string> NodeClient::exchange_in_turn(std::string request) {
+  while (slow_ >= kMaxSlowCalls) {
+    CO_TRY_DO(co_await wait_for(slow_freed_));
+  }
+  ++slow_;
+  auto answer = co_await exchange(std::move(request));
+  --slow_;
+  slow_freed_.set();
+  co_return std::move(answer);
+}
+
 Task<NodeClient::Lease> NodeClient::lease() {
   while (in_use_ >= kMaxClientConnections) {
-    CO_TRY_DO(co_await wait_for_free());
+    CO_TRY_DO(co_await wait_for(freed_));
   }
   if (!idle_.empty()) {
     Lease lease{*this, std::move(idle_.back())};

@@ -10,6 +10,8 @@ namespace atl::node {
 // atolld keeps up to kMaxClientConnections open, one more to watch; the rest is for tools.
 inline constexpr std::size_t kMaxServerConnections = 32;
 inline constexpr std::size_t kMaxClientConnections = 16;
+// Calls that wait for a disk, of those connections: the quick ones always find one.
+inline constexpr std::size_t kMaxSlowCalls = 8;
 inline constexpr std::size_t kMaxWaitingCalls = 4096;
 inline constexpr int kListenBacklog = 64;
 // Longer than the runtime's own deadline for a create, so that its better message arrives.

@@ -178,7 +178,7 @@ std::string encode(const CreateRequest& request) {
 
 std::string encode(const DestroyRequest& request) {
   ByteWriter out = begin(RequestKind::kDestroy);
-  out.string(request.id).boolean(request.keep_upper);
+  out.string(request.id).boolean(request.keep_upper).boolean(request.sync);
   return std::move(out).bytes();
 }
 
@@ -231,6 +231,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
     case RequestKind::kDestroy:
       request.destroy.id = in.string();
       request.destroy.keep_upper = in.boolean();
+      request.destroy.sync = in.boolean();
       break;
     case RequestKind::kSetLimits:
       request.id = in.string();

@@ -74,6 +74,7 @@ struct CreateRequest {
 struct DestroyRequest {
   std::string id;
   bool keep_upper = false;
+  bool sync = false;  // what it wrote is on disk when this is answered
 };
 
 struct CellInfo {

@@ -25,6 +25,9 @@ inline constexpr std::size_t kMaxOutboxPage = 1000;
 // Claim keys are kept this long, and at most so many of the newest.
 inline constexpr std::int64_t kClaimKeyMs = 24LL * 3600 * 1000;
 inline constexpr std::int64_t kMaxClaimKeys = 100'000;
+// Deleted ancestors that are remembered, and restores of one sandbox; the newest of each.
+inline constexpr std::int64_t kMaxDeletedAncestors = 5'000;
+inline constexpr std::int64_t kMaxRestoresKept = 100;
 
 enum class SandboxStatus : std::uint8_t { kStarting, kRunning, kPaused, kTerminating, kFailed };
 std::string_view status_name(SandboxStatus status);  // "running"
@@ -92,9 +95,15 @@ struct Event {
   UnixMillis at = 0;
   std::string detail;  // JSON, may be empty
 };
+// Where a sandbox came from that is no fresh one of a template.
+struct Descent {
+  std::string parent_id;  // a sandbox or a snapshot
+  std::string cause;      // "fork", "claim"
+};
 struct NewSandbox {
   Sandbox sandbox;
   Event event;
+  std::optional<Descent> descent = std::nullopt;
 };
 
 // A claim that must happen once, and what was answered to it. The same key of another team is
@@ -148,6 +157,28 @@ struct Snapshot {
   bool operator==(const Snapshot&) const = default;
 };
 
+// A member of a family: a sandbox or a snapshot with a parent or a child. One that is deleted is
+// remembered as long as something that came from it is there.
+struct Relative {
+  enum class Kind : std::uint8_t { kSandbox, kSnapshot };
+  struct Restore {  // of a sandbox, which then went on from there
+    std::string snapshot_id;
+    UnixMillis at = 0;
+    bool operator==(const Restore&) const = default;
+  };
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  Kind kind = Kind::kSandbox;
+  std::string parent_id;  // empty: it began as its template; it may be forgotten
+  std::string cause;      // "template", "fork", "claim", "snapshot"
+  std::string name;
+  std::string template_name;
+  UnixMillis created_at = 0;
+  std::optional<UnixMillis> deleted_at;
+  std::vector<Restore> restores;  // oldest first
+  bool operator==(const Relative&) const = default;
+};
+
 enum class TemplateState : std::uint8_t { kCreating, kReady, kFailed };
 std::string_view template_state_name(TemplateState state);  // "ready"
 std::optional<TemplateState> parse_template_state(std::string_view name);
@@ -185,7 +216,8 @@ class Store {
   virtual Result<std::vector<Template>> list_templates() = 0;
   virtual Result<> remove_template(const std::string& name) = 0;  // idempotent, durable
 
-  // All of them and the key, or nothing. kAlreadyExists when an id, a name or the key is taken.
+  // All of them, their descent and the key, or nothing. kAlreadyExists when an id, a name or the
+  // key is taken.
   virtual Result<> insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
                                     const std::optional<ClaimKey>& key,
                                     Durability durability = Durability::kQuick) = 0;
@@ -210,10 +242,21 @@ class Store {
   virtual Result<Sandbox> find_sandbox(const std::string& id) = 0;
   virtual Result<std::vector<Sandbox>> list_sandboxes() = 0;
 
-  // Durable. kAlreadyExists when the id is taken.
-  virtual Result<> insert_snapshot(const Snapshot& snapshot) = 0;
-  virtual Result<> remove_snapshot(const std::string& id) = 0;  // idempotent, durable
+  // Durable, with the key. kAlreadyExists when the id or the key is taken.
+  virtual Result<> insert_snapshot(const Snapshot& snapshot,
+                                   const std::optional<ClaimKey>& key) = 0;
+  Result<> insert_snapshot(const Snapshot& snapshot) {
+    return insert_snapshot(snapshot, std::nullopt);
+  }
+  virtual Result<> remove_snapshot(const std::string& id,
+                                   UnixMillis at) = 0;  // idempotent, durable
   virtual Result<std::vector<Snapshot>> list_snapshots() = 0;
+
+  // Durable.
+  virtual Result<> note_restore(const std::string& sandbox_id,
+                                const Relative::Restore& restore) = 0;
+  // Everybody of the team who has relatives, oldest first.
+  virtual Result<std::vector<Relative>> list_relatives(const std::string& team_id) = 0;
 
   // Events after `after`, oldest first, at most min(limit, kMaxOutboxPage).
   virtual Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) = 0;

@@ -335,6 +335,79 @@ class ForkRequest:
 
 
 @dataclass(frozen=True)
+class SandboxTreeRestore:
+    snapshot_id: str
+    restored_at: datetime
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxTreeRestore:
+        return cls(
+            snapshot_id=data["snapshot_id"],
+            restored_at=_time(data["restored_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class SandboxTreeNode:
+    """Fields that need a word:
+
+    - parent_id: Null for a sandbox that began as its template. One that is not among the
+      nodes is deleted and forgotten.
+    - cause: `claim`: from a snapshot.
+    - status: Of a sandbox that is there.
+    - restores: When the sandbox got the files of a snapshot; the newest hundred, oldest
+      first.
+    """
+
+    id: str
+    kind: Literal["sandbox", "snapshot"]
+    parent_id: Optional[str]
+    depth: int
+    cause: Literal["template", "fork", "claim", "snapshot"]
+    name: Optional[str]
+    template_id: str
+    status: Optional[str]
+    created_at: datetime
+    deleted_at: Optional[datetime]
+    restores: List[SandboxTreeRestore]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxTreeNode:
+        return cls(
+            id=data["id"],
+            kind=data["kind"],
+            parent_id=data.get("parent_id"),
+            depth=data["depth"],
+            cause=data["cause"],
+            name=data.get("name"),
+            template_id=data["template_id"],
+            status=data.get("status"),
+            created_at=_time(data["created_at"]),
+            deleted_at=None if data.get("deleted_at") is None else _time(data["deleted_at"]),
+            restores=[SandboxTreeRestore.from_json(each) for each in data["restores"]],
+        )
+
+
+@dataclass(frozen=True)
+class SandboxTree:
+    """Fields that need a word:
+
+    - nodes: Each tree from its root down, children oldest first; `depth` 0 begins the next
+      tree.
+    """
+
+    nodes: List[SandboxTreeNode]
+    count: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxTree:
+        return cls(
+            nodes=[SandboxTreeNode.from_json(each) for each in data["nodes"]],
+            count=data["count"],
+        )
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """Fields that need a word:
 

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "service/native/envelope.h"
 #include "service/native/fields.h"
 
 namespace atl::service::native {
@@ -26,6 +27,26 @@ Result<std::optional<std::string>> idempotency_key(const http::Request& request)
                        " printable characters without spaces"));
   }
   return given.empty() ? std::nullopt : std::optional{std::string{given}};
+}
+
+std::string remember_answer(int status, Json data) {
+  return Json::object({{"status", status}, {"data", std::move(data)}}).dump();
+}
+
+Result<http::Response> repeat_answer(const std::string& remembered) {
+  TRY(const auto kept, Json::parse(remembered));
+  const Json* status = kept.find("status");
+  const Json* data = kept.find("data");
+  if (status == nullptr || status->as_integer() == nullptr || data == nullptr) {
+    return fail(Code::kDataLoss, "a remembered answer is damaged");
+  }
+  http::Response response = data_response(static_cast<int>(*status->as_integer()), *data);
+  response.headers.set("Idempotent-Replayed", "true");
+  return response;
+}
+
+std::string request_digest(const http::Request& request, std::string_view body) {
+  return sha256(concat(request.method, " ", request.path, "\n", body));
 }
 
 NativeHandler Idempotency::guard(NativeHandler handler) {

@@ -4,8 +4,8 @@
 // answers and kMaxBytes of them, the oldest forgotten first; a restart of the API process forgets
 // all. Only answers that succeeded are remembered. The same key while the first request still runs
 // waits for it, also when the client that sent it has gone: its request goes on to its answer. The
-// same key with another body is refused (409). Claims have a memory of their own,
-// which survives a restart: control::ClaimOnce.
+// same key with another body is refused (409). Claims, forks and snapshots have a
+// memory of their own, which survives a restart: control::OnceKeys.
 #pragma once
 
 #include <deque>
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "http/router.h"
 #include "service/native/native_exchange.h"
 
@@ -23,6 +24,12 @@ namespace atl::service::native {
 
 // The Idempotency-Key of a request, nothing when it has none; kInvalidArgument when it is unusable.
 Result<std::optional<std::string>> idempotency_key(const http::Request& request);
+
+// An answer as it is kept for whoever asks again with the same key, and back.
+std::string remember_answer(int status, Json data);
+Result<http::Response> repeat_answer(const std::string& remembered);
+// What a key stands for: this path with this body.
+std::string request_digest(const http::Request& request, std::string_view body);
 
 using NativeHandler = std::function<Task<>(NativeExchange&, const http::PathParameters&)>;
 

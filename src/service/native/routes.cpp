@@ -15,7 +15,8 @@ constexpr std::string_view kSandboxPrefix = "/api/v1/sandboxes/{id}";
 // Looking at a sandbox from outside is no use of it: a dashboard must not keep it alive.
 bool only_looks(std::string_view method, std::string_view pattern) {
   const auto rest = pattern.substr(kSandboxPrefix.size());
-  return (rest.empty() && method == "GET") || rest == "/status" || rest.starts_with("/metrics");
+  return (rest.empty() && method == "GET") || rest == "/status" || rest == "/tree" ||
+         rest.starts_with("/metrics");
 }
 
 // The router only ever sees exchanges that NativeApi made.

@@ -94,6 +94,9 @@ class StateRoutes {
   Task<> remove(NativeExchange& exchange, std::string id);
   Task<> restore(NativeExchange& exchange, std::string id);
   Task<> fork(NativeExchange& exchange, std::string id);
+  Task<> tree(NativeExchange& exchange, std::string id);
+  Task<> trees(NativeExchange& exchange);
+  Json fork_json(const std::string& source_id, const control::ClaimAnswer& answer) const;
 
   control::Sandboxes& sandboxes_;
   control::Snapshots& snapshots_;

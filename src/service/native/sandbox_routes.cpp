@@ -13,23 +13,6 @@ namespace {
 
 using control::Permission;
 
-// An answer as it is kept for whoever asks again with the same key, and back.
-std::string remember_claim(int status, Json data) {
-  return Json::object({{"status", status}, {"data", std::move(data)}}).dump();
-}
-
-Result<http::Response> repeat_claim(const std::string& remembered) {
-  TRY(const auto kept, Json::parse(remembered));
-  const Json* status = kept.find("status");
-  const Json* data = kept.find("data");
-  if (status == nullptr || status->as_integer() == nullptr || data == nullptr) {
-    return fail(Code::kDataLoss, "a remembered answer is damaged");
-  }
-  http::Response response = data_response(static_cast<int>(*status->as_integer()), *data);
-  response.headers.set("Idempotent-Replayed", "true");
-  return response;
-}
-
 int claim_status(const control::ClaimAnswer& answer) {
   return answer.created ? 201 : 200;
 }
@@ -78,7 +61,7 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
         control::ClaimOnce{.key = *std::move(key),
                            .body_sha256 = digest,
                            .remember = [many](const control::ClaimAnswer& answer) {
-                             return remember_claim(claim_status(answer), claim_json(answer, many));
+                             return remember_answer(claim_status(answer), claim_json(answer, many));
                            }};
   }
   auto claim = parsed.snapshot_id.empty()
@@ -86,7 +69,7 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
                    : snapshots_.claim(std::move(parsed.snapshot_id), std::move(parsed.request));
   CO_TRY(const auto answer, co_await std::move(claim));
   if (answer.remembered) {
-    CO_TRY(auto again, repeat_claim(*answer.remembered));
+    CO_TRY(auto again, repeat_answer(*answer.remembered));
     co_return co_await exchange.respond(std::move(again));
   }
   exchange.concerns(answer.sandboxes.front().id);

@@ -38,6 +38,53 @@ Json snapshot_json(const control::Snapshot& snapshot) {
   return json;
 }
 
+Json or_null(const std::string& text) {
+  return text.empty() ? Json{nullptr} : Json{text};
+}
+
+Json tree_json(const std::vector<control::FamilyMember>& members) {
+  Json nodes = Json::array();
+  for (const auto& member : members) {
+    const control::Relative& relative = member.relative;
+    Json restores = Json::array();
+    for (const auto& restore : relative.restores) {
+      restores.push(Json::object(
+          {{"snapshot_id", restore.snapshot_id}, {"restored_at", rfc3339(restore.at)}}));
+    }
+    const bool sandbox = relative.kind == control::Relative::Kind::kSandbox;
+    nodes.push(Json::object(
+        {{"id", relative.id},
+         {"kind", sandbox ? "sandbox" : "snapshot"},
+         {"parent_id", or_null(relative.parent_id)},
+         {"depth", member.depth},
+         {"cause", relative.cause},
+         {"name", or_null(relative.name)},
+         {"template_id", relative.template_name},
+         {"status", member.status ? Json{control::status_name(*member.status)} : Json{nullptr}},
+         {"created_at", rfc3339(relative.created_at)},
+         {"deleted_at", rfc3339_or_null(relative.deleted_at)},
+         {"restores", std::move(restores)}}));
+  }
+  return Json::object({{"nodes", std::move(nodes)}, {"count", members.size()}});
+}
+
+// The body and the key of a request that is to happen once.
+struct OnceRequest {
+  Json body;
+  std::optional<std::string> key;
+  std::string digest;
+};
+
+Task<OnceRequest> read_once(NativeExchange& exchange) {
+  OnceRequest once;
+  CO_TRY(once.key, idempotency_key(exchange.request()));
+  CO_TRY(auto text, co_await http::read_all(exchange.body(), kMaxJsonBodyBytes));
+  once.digest = request_digest(exchange.request(), text);
+  exchange.replace_body(std::move(text));
+  CO_TRY(once.body, co_await read_optional_json(exchange.body()));
+  co_return std::move(once);
+}
+
 }  // namespace
 
 void StateRoutes::add_to(RouteTable& table) {
@@ -56,6 +103,10 @@ void StateRoutes::add_to(RouteTable& table) {
             [this, id_of](NativeExchange& e, const auto& p) { return restore(e, id_of(p)); });
   table.add("POST", concat(kOne, "/fork"), Permission::kSandboxCreate,
             [this, id_of](NativeExchange& e, const auto& p) { return fork(e, id_of(p)); });
+  table.add("GET", concat(kOne, "/tree"), Permission::kSandboxRead,
+            [this, id_of](NativeExchange& e, const auto& p) { return tree(e, id_of(p)); });
+  table.add("GET", "/api/v1/sandbox-trees", Permission::kSandboxRead,
+            [this](NativeExchange& e, const auto&) { return trees(e); });
   table.add("GET", kSnapshot, Permission::kSandboxRead,
             [this, id_of](NativeExchange& e, const auto& p) { return get(e, id_of(p)); });
   table.add("DELETE", kSnapshot, Permission::kSandboxWrite,
@@ -91,17 +142,28 @@ Task<> StateRoutes::resume(NativeExchange& exchange, std::string id) {
 }
 
 Task<> StateRoutes::take(NativeExchange& exchange, std::string id) {
-  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
-  CO_TRY(const auto fields, Fields::of(body, "", {"name", "description", "expires_at"}));
+  CO_TRY(auto once, co_await read_once(exchange));
+  CO_TRY(const auto fields, Fields::of(once.body, "", {"name", "description", "expires_at"}));
   control::SnapshotRequest request;
   CO_TRY(const auto name, fields.string("name"));
   CO_TRY(const auto description, fields.string("description"));
   CO_TRY(request.expires_at, fields.time("expires_at"));
   request.name = name.value_or("");
   request.description = description.value_or("");
-  CO_TRY(const auto snapshot, co_await snapshots_.create(exchange.principal().team_id,
-                                                         std::move(id), std::move(request)));
-  co_return co_await exchange.respond(data_response(201, snapshot_json(snapshot)));
+  if (once.key) {
+    request.once = control::SnapshotOnce{.key = *std::move(once.key),
+                                         .body_sha256 = std::move(once.digest),
+                                         .remember = [](const control::Snapshot& snapshot) {
+                                           return remember_answer(201, snapshot_json(snapshot));
+                                         }};
+  }
+  CO_TRY(const auto created, co_await snapshots_.create(exchange.principal().team_id, std::move(id),
+                                                        std::move(request)));
+  if (created.remembered) {
+    CO_TRY(auto again, repeat_answer(*created.remembered));
+    co_return co_await exchange.respond(std::move(again));
+  }
+  co_return co_await exchange.respond(data_response(201, snapshot_json(created.snapshot)));
 }
 
 Task<> StateRoutes::list(NativeExchange& exchange, std::string id) {
@@ -139,8 +201,8 @@ Task<> StateRoutes::restore(NativeExchange& exchange, std::string id) {
 }
 
 Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
-  CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
-  CO_TRY(const auto fields, Fields::of(body, "", {"config", "count", "start", "memory"}));
+  CO_TRY(auto once, co_await read_once(exchange));
+  CO_TRY(const auto fields, Fields::of(once.body, "", {"config", "count", "start", "memory"}));
   CO_TRY(const auto config, fields.object("config", {"ttl", "hard_ttl"}));
   CO_TRY(const auto memory, fields.boolean("memory"));
   if (memory.value_or(false)) {
@@ -157,17 +219,43 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   request.start = start.value_or(false);
   request.ttl_seconds = ttl.value_or(0);
   request.hard_ttl_seconds = hard_ttl.value_or(0);
-  CO_TRY(const auto children,
+  if (once.key) {
+    request.once = control::ClaimOnce{.key = *std::move(once.key),
+                                      .body_sha256 = std::move(once.digest),
+                                      .remember = [this, id](const control::ClaimAnswer& answer) {
+                                        return remember_answer(201, fork_json(id, answer));
+                                      }};
+  }
+  CO_TRY(const auto answer,
          co_await snapshots_.fork(exchange.principal().team_id, id, std::move(request)));
+  if (answer.remembered) {
+    CO_TRY(auto again, repeat_answer(*answer.remembered));
+    co_return co_await exchange.respond(std::move(again));
+  }
+  co_return co_await exchange.respond(data_response(201, fork_json(id, answer)));
+}
+
+Json StateRoutes::fork_json(const std::string& source_id,
+                            const control::ClaimAnswer& answer) const {
   Json list = Json::array();
-  for (const auto& child : children) {
+  for (const auto& child : answer.sandboxes) {
     list.push(sandbox_json(child, sandboxes_.idle_expires_at(child.id)));
   }
-  Json first = sandbox_json(children.front(), sandboxes_.idle_expires_at(children.front().id));
-  co_return co_await exchange.respond(
-      data_response(201, Json::object({{"source_sandbox_id", id},
-                                       {"sandbox", std::move(first)},
-                                       {"sandboxes", std::move(list)}})));
+  const auto& first = answer.sandboxes.front();
+  return Json::object({{"source_sandbox_id", source_id},
+                       {"sandbox", sandbox_json(first, sandboxes_.idle_expires_at(first.id))},
+                       {"sandboxes", std::move(list)}});
+}
+
+Task<> StateRoutes::tree(NativeExchange& exchange, std::string id) {
+  CO_TRY(const auto members,
+         co_await snapshots_.lineage().tree_of(exchange.principal().team_id, std::move(id)));
+  co_return co_await exchange.respond(data_response(200, tree_json(members)));
+}
+
+Task<> StateRoutes::trees(NativeExchange& exchange) {
+  CO_TRY(const auto members, co_await snapshots_.lineage().trees(exchange.principal().team_id));
+  co_return co_await exchange.respond(data_response(200, tree_json(members)));
 }
 
 }  // namespace atl::service::native

@@ -70,7 +70,31 @@ CREATE TABLE snapshots (
 ) STRICT, WITHOUT ROWID;
 )";
 
-constexpr std::array<const char*, 4> kMigrations{kFirst, kSecond, kThird, kFourth};
+// Who came from whom. Rows of sandboxes and snapshots that are gone stay as ancestors.
+constexpr const char* kFamilies = R"(
+CREATE TABLE relatives (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, team_id TEXT NOT NULL,
+  kind TEXT NOT NULL, parent_id TEXT NOT NULL, cause TEXT NOT NULL, name TEXT NOT NULL,
+  template TEXT NOT NULL, created_at INTEGER NOT NULL, deleted_at INTEGER
+) STRICT;
+CREATE INDEX relatives_by_parent ON relatives (parent_id);
+CREATE INDEX relatives_deleted ON relatives (sequence) WHERE deleted_at IS NOT NULL;
+CREATE TABLE restores (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT, sandbox_id TEXT NOT NULL, snapshot_id TEXT NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX restores_by_sandbox ON restores (sandbox_id, sequence);
+INSERT INTO relatives (id, team_id, kind, parent_id, cause, name, template, created_at)
+  SELECT id, team_id, 'sandbox', parent_id, iif(parent_id = '', 'template', 'fork'),
+         coalesce(name, ''), template, created_at FROM sandboxes
+  WHERE parent_id <> '' OR id IN (SELECT parent_id FROM sandboxes)
+        OR id IN (SELECT sandbox_id FROM snapshots);
+INSERT INTO relatives (id, team_id, kind, parent_id, cause, name, template, created_at)
+  SELECT id, team_id, 'snapshot', sandbox_id, 'snapshot', name, template, created_at
+  FROM snapshots;
+)";
+
+constexpr std::array<const char*, 5> kMigrations{kFirst, kSecond, kThird, kFourth, kFamilies};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

@@ -9,6 +9,7 @@
 #include "store/sqlite/claim_keys.h"
 #include "store/sqlite/columns.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/relative_rows.h"
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/snapshot_rows.h"
@@ -42,9 +43,11 @@ class SqliteStore final : public Store {
                           const Event& event) override;
   Result<Sandbox> find_sandbox(const std::string& id) override;
   Result<std::vector<Sandbox>> list_sandboxes() override;
-  Result<> insert_snapshot(const Snapshot& snapshot) override;
-  Result<> remove_snapshot(const std::string& id) override;
+  Result<> insert_snapshot(const Snapshot& snapshot, const std::optional<ClaimKey>& key) override;
+  Result<> remove_snapshot(const std::string& id, UnixMillis at) override;
   Result<std::vector<Snapshot>> list_snapshots() override;
+  Result<> note_restore(const std::string& sandbox_id, const Relative::Restore& restore) override;
+  Result<std::vector<Relative>> list_relatives(const std::string& team_id) override;
   Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) override;
 
  private:
@@ -187,9 +190,12 @@ Result<> SqliteStore::insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
                                        const std::optional<ClaimKey>& key, Durability durability) {
   const std::lock_guard lock{mutex_};
   TRY(auto transaction, Transaction::begin(*database_, durability == Durability::kDurable));
-  for (const auto& [sandbox, event] : sandboxes) {
+  for (const auto& [sandbox, event, descent] : sandboxes) {
     TRY_DO(insert_row(*database_, sandbox));
     TRY_DO(append_event(event));
+    if (descent) {
+      TRY_DO(relative_rows::add_sandbox(*database_, sandbox, *descent));
+    }
   }
   if (key) {
     TRY_DO(claim_keys::insert(*database_, *key));
@@ -256,6 +262,7 @@ Result<> SqliteStore::remove_sandbox(const std::string& id, const Expected& expe
     return explain_unchanged(id, expected);
   }
   TRY_DO(append_event(event));
+  TRY_DO(relative_rows::bury(*database_, id, event.at));
   return transaction->commit();
 }
 
@@ -310,18 +317,37 @@ Result<std::vector<Sandbox>> SqliteStore::list_sandboxes() {
   }
 }
 
-Result<> SqliteStore::insert_snapshot(const Snapshot& snapshot) {
+Result<> SqliteStore::insert_snapshot(const Snapshot& snapshot,
+                                      const std::optional<ClaimKey>& key) {
   const std::lock_guard lock{mutex_};
   TRY(auto transaction, Transaction::begin(*database_, true));
   TRY_DO(snapshot_rows::insert(*database_, snapshot));
+  TRY_DO(relative_rows::add_snapshot(*database_, snapshot));
+  if (key) {
+    TRY_DO(claim_keys::insert(*database_, *key));
+  }
   return transaction->commit();
 }
 
-Result<> SqliteStore::remove_snapshot(const std::string& id) {
+Result<> SqliteStore::remove_snapshot(const std::string& id, UnixMillis at) {
   const std::lock_guard lock{mutex_};
   TRY(auto transaction, Transaction::begin(*database_, true));
   TRY_DO(snapshot_rows::remove(*database_, id));
+  TRY_DO(relative_rows::bury(*database_, id, at));
   return transaction->commit();
+}
+
+Result<> SqliteStore::note_restore(const std::string& sandbox_id,
+                                   const Relative::Restore& restore) {
+  const std::lock_guard lock{mutex_};
+  TRY(auto transaction, Transaction::begin(*database_, true));
+  TRY_DO(relative_rows::note_restore(*database_, sandbox_id, restore));
+  return transaction->commit();
+}
+
+Result<std::vector<Relative>> SqliteStore::list_relatives(const std::string& team_id) {
+  const std::lock_guard lock{mutex_};
+  return relative_rows::list(*database_, team_id);
 }
 
 Result<std::vector<Snapshot>> SqliteStore::list_snapshots() {

@@ -252,6 +252,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/tree": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Who came from whom
+         * @description The tree that a sandbox (or a snapshot) is in, also one that is deleted and has living descendants. Looking is no use of the sandbox.
+         */
+        get: operations["getSandboxTree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox-trees": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * All trees
+         * @description Every sandbox and snapshot, and deleted ancestors of those.
+         */
+        get: operations["listSandboxTrees"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox-rootfs-snapshots/{id}": {
         parameters: {
             query?: never;
@@ -1463,6 +1509,39 @@ export interface components {
                 hard_ttl?: number;
             };
         };
+        SandboxTree: {
+            /** @description Each tree from its root down, children oldest first; `depth` 0 begins the next tree. */
+            nodes: components["schemas"]["SandboxTreeNode"][];
+            count: number;
+        };
+        SandboxTreeNode: {
+            id: string;
+            /** @enum {string} */
+            kind: "sandbox" | "snapshot";
+            /** @description Null for a sandbox that began as its template. One that is not among the nodes is deleted and forgotten. */
+            parent_id: string | null;
+            depth: number;
+            /**
+             * @description `claim`: from a snapshot.
+             * @enum {string}
+             */
+            cause: "template" | "fork" | "claim" | "snapshot";
+            name: string | null;
+            template_id: string;
+            /** @description Of a sandbox that is there. */
+            status: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            deleted_at: string | null;
+            /** @description When the sandbox got the files of a snapshot; the newest hundred, oldest first. */
+            restores: components["schemas"]["SandboxTreeRestore"][];
+        };
+        SandboxTreeRestore: {
+            snapshot_id: string;
+            /** Format: date-time */
+            restored_at: string;
+        };
         ForkAnswer: {
             source_sandbox_id: string;
             sandbox: components["schemas"]["Sandbox"];
@@ -2626,7 +2705,8 @@ export interface components {
         IfNoneMatch: string;
         /**
          * @description Any text the caller makes up. The same request with the same key gets the first answer again,
-         *     with `Idempotent-Replayed: true`, for a day or until the server restarts.
+         *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+         *     a restart of the server.
          */
         IdempotencyKey: string;
     };
@@ -2703,7 +2783,8 @@ export interface operations {
             header?: {
                 /**
                  * @description Any text the caller makes up. The same request with the same key gets the first answer again,
-                 *     with `Idempotent-Replayed: true`, for a day or until the server restarts.
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3173,7 +3254,14 @@ export interface operations {
     createSnapshot: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Any text the caller makes up. The same request with the same key gets the first answer again,
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /**
                  * @description The sandbox.
@@ -3271,7 +3359,14 @@ export interface operations {
     forkSandbox: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Any text the caller makes up. The same request with the same key gets the first answer again,
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /**
                  * @description The sandbox.
@@ -3316,6 +3411,73 @@ export interface operations {
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
+        };
+    };
+    getSandboxTree: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Parents before their children. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxTree"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSandboxTrees: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Parents before their children. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxTree"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getSnapshot: {
@@ -3531,7 +3693,8 @@ export interface operations {
             header?: {
                 /**
                  * @description Any text the caller makes up. The same request with the same key gets the first answer again,
-                 *     with `Idempotent-Replayed: true`, for a day or until the server restarts.
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3702,7 +3865,8 @@ export interface operations {
             header?: {
                 /**
                  * @description Any text the caller makes up. The same request with the same key gets the first answer again,
-                 *     with `Idempotent-Replayed: true`, for a day or until the server restarts.
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
