@@ -36,6 +36,7 @@ struct Sandboxes::Entry {
   bool pausing = false;     // its cell stands still, or will in a moment; the row does not say so
   bool restarting = false;  // `running` in the store, but there is no cell at this moment
   bool unwanted = false;    // its claim failed: it goes whatever its row says
+  bool unsaved = false;     // its deadlines moved with the clock; the store does not know yet
   bool unsettled = false;   // row and cell may differ: nobody knows how an operation ended
   std::string claim_key;    // of the claim that failed; forgotten before the row
   Event released;

@@ -48,6 +48,8 @@ inline constexpr std::size_t kMaxEnvBytes = 64 * 1024;
 inline constexpr std::size_t kMaxSandboxIdBytes = 55;
 // The wall clock may be set while we wait, so no wait for an expiry is longer than this.
 inline constexpr std::int64_t kMaxExpiryWaitMs = 30'000;
+// Between the clock of the host and the time that passed: more is a clock that was set.
+inline constexpr std::int64_t kClockJumpMs = 5000;
 inline constexpr std::int64_t kExpiryRetryMs = 1000;
 inline constexpr std::size_t kMaxNameBytes = 63;
 inline constexpr std::size_t kMaxLabels = 64;

@@ -36,6 +36,7 @@ struct Origin {
   std::vector<std::string> layers;  // below it
   store::Limits limits;             // unless the claim asks for others
   std::string parent_id;            // the sandbox
+  bool ephemeral_tmp = false;       // as that one
   store::Descent descent;
 };
 
@@ -52,6 +53,7 @@ struct ClaimRequest {
   std::int64_t hard_ttl_seconds = 0;
   std::int64_t idle_ttl_seconds = 0;
   bool auto_resume = true;
+  std::optional<bool> ephemeral_tmp;  // else the template decides, or where it begins
   StringMap labels;
   bool paused = false;  // they stand still when they are there
   std::optional<Origin> origin;

@@ -51,12 +51,14 @@ Sandboxes::Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock
 Sandboxes::~Sandboxes() = default;
 
 Task<> Sandboxes::start() {
+  TaskContext& here = co_await current_context();
+  begin_clock(*here.loop);
   CO_TRY(auto rows,
          co_await store_.run([](store::Store& store) { return store.list_sandboxes(); }));
   for (auto& row : rows) {
     auto entry = std::make_shared<Entry>();
     entry->row = std::move(row);
-    entry->last_used_at = clock_.now();
+    entry->last_used_at = now();
     schedule(*entry, due_at(*entry));
     if (!entry->row.name.empty()) {
       names_.emplace(std::pair{entry->row.team_id, entry->row.name}, entry);

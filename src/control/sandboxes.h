@@ -171,7 +171,7 @@ class Sandboxes {
   static PauseMemory kept_memory(const Entry& entry);
   Task<ResumeAnswer> resume_now(std::string team_id, std::string id);
   Task<> resume_held(EntryPointer entry, ResumeAnswer& answer);
-  void rearm(const Entry& entry, store::Transition& transition) const;
+  void rearm(const Entry& entry, store::Transition& transition);
   void note_resumed(Entry& entry, const ResumeAnswer& answer);
 
   Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
@@ -180,6 +180,11 @@ class Sandboxes {
   Task<> mark_failed(Entry& entry, std::string why);
   Task<> on_cell_died(std::string id);
   Task<> restart_until_decided(EntryPointer entry);
+
+  UnixMillis now();
+  void begin_clock(Loop& loop);
+  void move_deadlines(std::int64_t jump_ms);
+  Task<> save_moved_deadlines();
 
   Task<> keep_node_session();
   Task<> read_node_events(Scope& scope, Event& lost);
@@ -209,6 +214,13 @@ class Sandboxes {
   OnceKeys once_keys_;
   std::set<std::pair<UnixMillis, std::string>> deadlines_;  // at most one of each sandbox
   Event deadlines_changed_;
+  struct ClockMark {
+    UnixMillis wall = 0;
+    Instant steady;
+  };
+  Loop* loop_ = nullptr;
+  ClockMark mark_;  // two names of one moment
+  Event clock_moved_;
   Event deletion_pending_;
   Event settling_pending_;
 

@@ -177,7 +177,7 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   TRY(const auto limits, claim_limits(request, source.name));
   TRY_DO(validate_env(request.env, "config.env_vars"));
   TRY_DO(validate_labels(request.labels));
-  const UnixMillis now = clock_.now();
+  const UnixMillis now = this->now();
   auto entry = std::make_shared<Entry>();
   Sandbox& row = entry->row;
   row.ttl_seconds = request.ttl_seconds;
@@ -201,6 +201,9 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.env = request.env;
   row.limits = limits;
   row.auto_resume = request.auto_resume;
+  row.ephemeral_tmp = request.ephemeral_tmp.value_or(
+      request.origin ? request.origin->ephemeral_tmp
+                     : templates_.defaults(source.name).ephemeral_tmp);
   row.expires_at = deadline_after(now, row.ttl_seconds);
   row.hard_expires_at = deadline_after(now, row.hard_ttl_seconds);
   row.labels = request.labels;
@@ -274,7 +277,8 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
                              .hostname = entry->row.id,
                              .layers = entry->row.layers,
                              .limits = node_limits(entry->row.limits),
-                             .from_snapshot = request.origin ? request.origin->snapshot_id : ""};
+                             .from_snapshot = request.origin ? request.origin->snapshot_id : "",
+                             .ephemeral_tmp = entry->row.ephemeral_tmp};
   auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,
                                      node_.create(std::move(create)));
   if (!cell) {

@@ -34,7 +34,7 @@ Sandboxes::Use::~Use() {
     return;
   }
   --entry_->uses;
-  entry_->last_used_at = owner_->clock_.now();
+  entry_->last_used_at = owner_->now();
   const auto due = due_at(*entry_);
   if (due && (!entry_->scheduled_at || *due < *entry_->scheduled_at)) {
     owner_->schedule(*entry_, due);
@@ -88,7 +88,7 @@ void Sandboxes::schedule(Entry& entry, std::optional<UnixMillis> at) {
 
 Task<> Sandboxes::expire_due(Scope& scope) {
   for (;;) {
-    const UnixMillis now = clock_.now();
+    const UnixMillis now = this->now();
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
       const EntryPointer entry = entries_.find(deadlines_.begin()->second)->second;
       const auto due = due_at(*entry);
@@ -117,12 +117,12 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   CO_TRY(const auto held, co_await hold(entry));
   // Somebody may have given it more time while we waited.
   const auto due = due_at(*entry);
-  if (!due || *due > clock_.now()) {
+  if (!due || *due > now()) {
     schedule(*entry, due);
     co_return ok();
   }
   const auto& hard = entry->row.hard_expires_at;
-  const bool for_good = hard && *hard <= clock_.now();
+  const bool for_good = hard && *hard <= now();
   LOG_INFO("sandbox expired", {"sandbox", entry->row.id}, {"for_good", for_good});
   ATOLL_FAULT_POINT("control.expiry.due");
   Result<> ended;
@@ -135,7 +135,7 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
     LOG_WARN("could not end the time of a sandbox yet", {"sandbox", entry->row.id},
              {"error", ended.error()});
     if (due_at(*entry)) {
-      schedule(*entry, clock_.now() + kExpiryRetryMs);
+      schedule(*entry, now() + kExpiryRetryMs);
     }
   }
   co_return ok();

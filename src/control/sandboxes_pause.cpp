@@ -159,14 +159,14 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
 }
 
 // The time to live begins again: otherwise it would be paused the moment it goes on.
-void Sandboxes::rearm(const Entry& entry, store::Transition& transition) const {
+void Sandboxes::rearm(const Entry& entry, store::Transition& transition) {
   transition.sets_expiry = true;
-  transition.expires_at = deadline_after(clock_.now(), entry.row.ttl_seconds);
+  transition.expires_at = deadline_after(now(), entry.row.ttl_seconds);
 }
 
 void Sandboxes::note_resumed(Entry& entry, const ResumeAnswer& answer) {
   resumes_.add();
-  entry.last_used_at = clock_.now();
+  entry.last_used_at = now();
   schedule(entry, due_at(entry));
   LOG_INFO("sandbox resumed", {"sandbox", entry.row.id},
            {"from", answer.restored == ResumeAnswer::Restored::kMemory ? "memory" : "filesystem"});

@@ -161,7 +161,8 @@ Task<> Sandboxes::restart(EntryPointer entry) {
                               .hostname = entry->row.id,
                               .layers = entry->row.layers,
                               .limits = node_limits(entry->row.limits),
-                              .existing_upper = true};
+                              .existing_upper = true,
+                              .ephemeral_tmp = entry->row.ephemeral_tmp};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (!cell) {
     Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));

@@ -20,6 +20,7 @@ Task<> Sandboxes::run() {
   Scope scope{co_await current_context()};
   scope.spawn("expiry", expire_due(scope));
   scope.spawn("deletions", retry_deletions());
+  scope.spawn("clock", save_moved_deadlines());
   scope.spawn("settle", settle_all());
   scope.spawn("usage", sample_all());
   auto ended = co_await keep_node_session();

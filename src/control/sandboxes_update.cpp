@@ -70,7 +70,7 @@ Task<Sandbox> Sandboxes::update_now(std::string team_id, std::string id, Sandbox
   CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   Sandbox next = entry->row;
-  const UnixMillis now = clock_.now();
+  const UnixMillis now = this->now();
   if (change.env) {
     CO_TRY_DO(validate_env(*change.env, "config.env_vars"));
     next.env = *std::move(change.env);
@@ -107,7 +107,7 @@ Task<Sandbox> Sandboxes::refresh_now(std::string team_id, std::string id,
   CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   Sandbox next = entry->row;
-  const UnixMillis now = clock_.now();
+  const UnixMillis now = this->now();
   if (ttl_seconds < 0 || ttl_seconds > kMaxTtlSeconds ||
       (next.hard_ttl_seconds > 0 && ttl_seconds > next.hard_ttl_seconds)) {
     co_return fail(Code::kInvalidArgument,

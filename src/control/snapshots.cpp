@@ -164,6 +164,7 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
                     .layers = row->layers,
                     .env = row->env,
                     .limits = row->limits,
+                    .ephemeral_tmp = row->ephemeral_tmp,
                     .created_at = clock_.now(),
                     .expires_at = request.expires_at};
   CO_TRY_DO(co_await record(snapshot, request.once));
@@ -246,6 +247,7 @@ Task<ClaimRequest> Snapshots::begin_as_snapshot(std::string snapshot_id, ClaimRe
                           .layers = snapshot.layers,
                           .limits = snapshot.limits,
                           .parent_id = snapshot.sandbox_id,
+                          .ephemeral_tmp = snapshot.ephemeral_tmp,
                           .descent = {.parent_id = snapshot.id, .cause = "claim"}};
   request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
   co_return std::move(request);
@@ -298,6 +300,7 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
                           .layers = parent.layers,
                           .limits = parent.limits,
                           .parent_id = parent.id,
+                          .ephemeral_tmp = parent.ephemeral_tmp,
                           .descent = {.parent_id = parent.id, .cause = "fork"}};
   co_return std::move(request);
 }

@@ -158,14 +158,20 @@ Result<> check_mounts(const Json& spec) {
 }  // namespace
 
 Result<TemplateSpec> parse_template_spec(const Json& spec) {
-  TRY_DO(check_fields(
-      spec, "spec",
-      {"description", "displayName", "tags", "mainContainer", "pool", "envVars", "volumeMounts"},
-      {"pod", "network", "clusterId"}));
+  TRY_DO(check_fields(spec, "spec",
+                      {"description", "displayName", "tags", "mainContainer", "pool", "envVars",
+                       "volumeMounts", "ephemeral_tmp"},
+                      {"pod", "network", "clusterId"}));
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
   TRY_DO(check_pool(spec));
   TRY_DO(check_mounts(spec));
+  if (const Json* ephemeral = spec.find("ephemeral_tmp"); ephemeral != nullptr) {
+    if (ephemeral->as_bool() == nullptr) {
+      return refuse("\"spec.ephemeral_tmp\" must be true or false");
+    }
+    out.ephemeral_tmp = *ephemeral->as_bool();
+  }
   if (const Json* variables = spec.find("envVars"); variables != nullptr) {
     if (variables->as_object() == nullptr) {
       return refuse("\"spec.envVars\" must be an object of strings");
@@ -196,6 +202,7 @@ TemplateDefaults template_defaults(const Template& value) {
       defaults.env.insert_or_assign(name, std::move(text));
     }
     defaults.resources = std::move(spec->resources);
+    defaults.ephemeral_tmp = spec->ephemeral_tmp;
   }
   return defaults;
 }

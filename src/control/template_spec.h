@@ -18,6 +18,7 @@ struct TemplateSpec {
   std::string image;  // empty: it comes from a build or an import
   store::StringMap env;
   ResourceRequest resources;
+  bool ephemeral_tmp = false;
 };
 
 Result<TemplateSpec> parse_template_spec(const Json& spec);

@@ -26,6 +26,7 @@ struct TemplateDefaults {
   std::string user;
   std::string cwd;
   ResourceRequest resources;
+  bool ephemeral_tmp = false;
 };
 
 class Templates {

@@ -35,18 +35,35 @@ TEST(TemplateSpec, MountPointsAreKept) {
   EXPECT_TRUE(spec_of(R"({"volumeMounts":[]})"));
 }
 
+TEST(TemplateSpec, TmpMayGoWithTheProcesses) {
+  EXPECT_TRUE(spec_of(R"({"ephemeral_tmp":true})")->ephemeral_tmp);
+  EXPECT_FALSE(spec_of("{}")->ephemeral_tmp);
+  EXPECT_TRUE(
+      template_defaults({.spec = R"({"ephemeral_tmp":true})", .builtin = false}).ephemeral_tmp);
+}
+
 TEST(TemplateSpec, WhatIsRefused) {
   for (const char* text :
-       {R"([])", R"({"nonsense":1})", R"({"network":{}})", R"({"volumeMounts":{}})",
-        R"({"volumeMounts":[{"name":"a"}]})", R"({"volumeMounts":[{"name":"a","mountPath":"x"}]})",
+       {R"([])",
+        R"({"ephemeral_tmp":1})",
+        R"({"nonsense":1})",
+        R"({"network":{}})",
+        R"({"volumeMounts":{}})",
+        R"({"volumeMounts":[{"name":"a"}]})",
+        R"({"volumeMounts":[{"name":"a","mountPath":"x"}]})",
         R"({"volumeMounts":[{"name":"a","mountPath":"/proc/x"}]})",
         R"({"volumeMounts":[{"name":"a","mountPath":"/x/../y"}]})",
         R"({"volumeMounts":[{"name":"a","mountPath":"/x","readOnly":1}]})",
         R"({"volumeMounts":[{"name":"a","mountPath":"/x"},{"name":"a","mountPath":"/y"}]})",
-        R"({"pod":{}})", R"({"pool":{"minIdle":2,"maxIdle":1}})", R"({"pool":{"minIdle":-1}})",
-        R"({"mainContainer":{"securityContext":{}}})", R"({"mainContainer":{"image":1}})",
-        R"({"mainContainer":{"env":[{"name":"A","value":"1","x":1}]}})", R"({"envVars":{"A":1}})",
-        R"({"envVars":{"A=B":"1"}})", R"({"mainContainer":{"resources":{"gpu":"1"}}})"}) {
+        R"({"pod":{}})",
+        R"({"pool":{"minIdle":2,"maxIdle":1}})",
+        R"({"pool":{"minIdle":-1}})",
+        R"({"mainContainer":{"securityContext":{}}})",
+        R"({"mainContainer":{"image":1}})",
+        R"({"mainContainer":{"env":[{"name":"A","value":"1","x":1}]}})",
+        R"({"envVars":{"A":1}})",
+        R"({"envVars":{"A=B":"1"}})",
+        R"({"mainContainer":{"resources":{"gpu":"1"}}})"}) {
     const auto spec = spec_of(text);
     ASSERT_FALSE(spec) << text;
     EXPECT_EQ(spec.error().code, Code::kInvalidArgument) << text;

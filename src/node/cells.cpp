@@ -105,6 +105,7 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
                          .upper_dir = parts_.pool.upper_path(request.id),
                          .limits = runtime_limits(request.limits),
                          .host_network = request.host_network,
+                         .ephemeral_tmp = request.ephemeral_tmp,
                          .anonymous = request.id.starts_with(kBuildCellPrefix)};
   for (const std::string& layer : request.layers) {
     if (!parts_.pool.has_layer(layer)) {

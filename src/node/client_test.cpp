@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "base/scope.h"
+#include "base/strings.h"
 #include "io/fd_passing.h"
+#include "node/limits.h"
 #include "node/messages.h"
 #include "node/server.h"
 #include "node/testing/node_fixture.h"
@@ -220,6 +222,35 @@ Task<> cancel_a_create(Node& node, testing::FakeRuntime& runtime) {
 TEST_F(NodeClientTest, ACancelledCallNeverConfusesTheNext) {
   runtime_.hold_create("slow");
   ASSERT_TRUE(run(cancel_a_create(*client_, runtime_)));
+}
+
+Task<> fork_slowly(Node& node, std::string id) {
+  auto made = co_await node.create(
+      {.id = std::move(id), .hostname = "box", .layers = {"base-1"}, .from_snapshot = "moment"});
+  EXPECT_TRUE(made.has_value());
+  co_return ok();
+}
+
+Task<> call_while_others_are_slow(Node& node, testing::FakeRuntime& runtime) {
+  Scope slow{co_await current_context()};
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    slow.spawn("slow", fork_slowly(node, concat("slow", i)));
+  }
+  auto hello = co_await with_deadline(std::chrono::seconds{20}, node.hello());
+  EXPECT_TRUE(hello.has_value()) << "a quick call finds a connection";
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    runtime.release_create(concat("slow", i));
+  }
+  co_return co_await slow.join();
+}
+
+TEST_F(NodeClientTest, SlowCallsDoNotTakeEveryConnection) {
+  ASSERT_TRUE(run(client_->create(request("a"))));
+  ASSERT_TRUE(pool_.snapshot_upper("a", "moment"));
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    runtime_.hold_create(concat("slow", i));
+  }
+  ASSERT_TRUE(run(call_while_others_are_slow(*client_, runtime_)));
 }
 
 TEST_F(NodeClientTest, GarbageGetsAnErrorAndTheServerLives) {

@@ -106,6 +106,7 @@ CreateRequest read_create(ByteReader& in) {
   request.existing_upper = in.boolean();
   request.from_snapshot = in.string();
   request.host_network = in.boolean();
+  request.ephemeral_tmp = in.boolean();
   return request;
 }
 
@@ -173,6 +174,7 @@ std::string encode(const CreateRequest& request) {
   out.string(request.id).string(request.hostname).strings(request.layers);
   write_limits(out, request.limits);
   out.boolean(request.existing_upper).string(request.from_snapshot).boolean(request.host_network);
+  out.boolean(request.ephemeral_tmp);
   return std::move(out).bytes();
 }
 

@@ -67,6 +67,8 @@ struct CreateRequest {
   bool existing_upper = false;
   // Not empty: the fresh upper begins as this snapshot.
   std::string from_snapshot;
+  // /tmp is in memory: it does not outlive the processes.
+  bool ephemeral_tmp = false;
   // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
   bool host_network = false;
 };

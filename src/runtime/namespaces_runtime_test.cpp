@@ -42,6 +42,30 @@ PROBE(who) {
   return concat(name, " ", line, " ", ::getuid());
 }
 
+std::string first_line(const char* path) {
+  std::ifstream file{path};
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+PROBE(machine) {
+  return first_line("/etc/machine-id");
+}
+
+PROBE(boot) {
+  return first_line("/proc/sys/kernel/random/boot_id");
+}
+
+PROBE(name_file) {
+  return first_line("/etc/hostname");
+}
+
+PROBE(rename) {
+  std::ofstream{"/etc/hostname"} << "mine\n";
+  return "done";
+}
+
 // What a cell could leave behind on the host.
 struct Leftovers {
   std::size_t mounts = 0;
@@ -102,6 +126,35 @@ TEST_F(RuntimeTest, CreatedCellAnswersAsItself) {
   ASSERT_TRUE(cell) << cell.error().message;
   EXPECT_EQ(ask("one", "ping"), "pong 1");
   EXPECT_EQ(ask("one", "who"), "box-one box-one 0");
+}
+
+TEST_F(RuntimeTest, ADiskKeepsItsIdentityAndAnotherCellOnItGetsItsOwn) {
+  CellSpec spec = make_spec("one");
+  auto cell = create(spec);
+  ASSERT_TRUE(cell) << cell.error().message;
+  const std::string machine = ask("one", "machine");
+  const std::string boot = ask("one", "boot");
+  EXPECT_EQ(machine.size(), 32U);
+  EXPECT_EQ(boot.size(), 36U);
+  EXPECT_NE(boot, first_line("/proc/sys/kernel/random/boot_id")) << "not the host's";
+  EXPECT_EQ(ask("one", "rename"), "done");
+  destroy(cell->record);
+
+  CellSpec again = make_spec("one");
+  again.upper_dir = spec.upper_dir;
+  cell = create(again);
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_EQ(ask("one", "machine"), machine);
+  EXPECT_NE(ask("one", "boot"), boot) << "another start";
+  EXPECT_EQ(ask("one", "name_file"), "mine") << "what its owner changed stays";
+  destroy(cell->record);
+
+  CellSpec other = make_spec("two");
+  other.upper_dir = spec.upper_dir;
+  cell = create(other);
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_NE(ask("two", "machine"), machine);
+  EXPECT_EQ(ask("two", "name_file"), "box-two");
 }
 
 TEST_F(RuntimeTest, CreateAndDestroyLeaveNothing) {

@@ -44,6 +44,7 @@ struct CellSpec {
   Limits limits;
   // The host's network instead of an own one without any: for code its operator trusts.
   bool host_network = false;
+  bool ephemeral_tmp = false;  // /tmp in memory, counted as the cell's
   // Its files say nothing about it: what it makes is for others.
   bool anonymous = false;
   int guest_listen_fd = -1;  // a listening unix socket; the guest gets it as fd 3

@@ -55,6 +55,7 @@ struct Sandbox {
   StringMap env;
   Limits limits;
   bool auto_resume = true;
+  bool ephemeral_tmp = false;    // /tmp does not outlive the processes
   std::int64_t ttl_seconds = 0;  // 0: none
   std::int64_t hard_ttl_seconds = 0;
   std::int64_t idle_ttl_seconds = 0;  // since somebody used it
@@ -152,6 +153,7 @@ struct Snapshot {
   std::vector<std::string> layers;  // topmost first
   StringMap env;
   Limits limits;
+  bool ephemeral_tmp = false;
   UnixMillis created_at = 0;
   std::optional<UnixMillis> expires_at;
   bool operator==(const Snapshot&) const = default;

@@ -1,15 +1,18 @@
 """What forks are: who they are, where they came from, how far they go, and that nothing is left."""
+import io
 import json
 import os
 import re
 import secrets
 import signal
+import tarfile
 import time
 
 import pytest
 
 from harness import kernel
 from harness.client import Sandbox
+from harness.images import CONFIG, busybox_layers, write_layout
 from harness.server import Server, wait_until
 
 IDENTITY = r"""
@@ -121,6 +124,61 @@ def test_host_keys_and_seeds_are_not_shared(create, fork):
                          user="root")["exit_code"] == 1
     assert keys[0] != keys[1] and "parent\n" not in keys
     assert parent.out(["cat", "/etc/ssh/ssh_host_rsa_key"], user="root") == "parent\n"
+
+
+# What they take along ---------------------------------------------------------------------------
+@pytest.mark.parametrize("ephemeral", [False, True])
+def test_tmp_survives_unless_it_must_not(create, fork, ephemeral):
+    sandbox = create(ephemeral_tmp=True) if ephemeral else create()
+    assert sandbox.get()["ephemeral_tmp"] is ephemeral
+    sandbox.out("echo kept > /tmp/file; echo kept > /workspace/file")
+    there = lambda each: each.out("cat /tmp/file 2>/dev/null; true") == "kept\n"
+    call(sandbox, "pause")
+    call(sandbox, "resume")
+    assert there(sandbox), "processes that go on keep it"
+    assert there(fork(sandbox, start=True)[0]) is not ephemeral
+    call(sandbox, "pause", {"memory": False})
+    call(sandbox, "resume")
+    assert there(sandbox) is not ephemeral
+    assert sandbox.out("cat /workspace/file") == "kept\n"
+    assert sandbox.out(["stat", "-c", "%a", "/tmp"]).strip() == "1777"
+
+
+def test_an_ephemeral_tmp_counts_as_memory(create):
+    sandbox = create(ephemeral_tmp=True, memory="128Mi")
+    full = sandbox.run("head -c 200M /dev/zero > /tmp/big")
+    assert full["exit_code"] != 0, "not more than the sandbox may have"
+    assert sandbox.out(["stat", "-f", "-c", "%T", "/tmp"]).strip() == "tmpfs"
+
+
+def test_a_template_decides_about_tmp(create, client, tmp_path):
+    name = f"tmp-{secrets.token_hex(4)}"
+    layout = write_layout(tmp_path / "layout", busybox_layers(), CONFIG)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for entry in sorted(layout.rglob("*")):
+            tar.add(entry, arcname=entry.relative_to(layout), recursive=False)
+    path = f"/api/v1/templates/{name}"
+    try:
+        assert client.call("POST", f"{path}/import", body=archive.getvalue()).status == 200
+        refused = client.call("PUT", path, {"spec": {"ephemeral_tmp": "yes"}})
+        assert refused.status == 400
+        assert create(template=name).get()["ephemeral_tmp"] is False
+        client.expect(200, "PUT", path, {"spec": {"ephemeral_tmp": True}})
+        sandbox = create(template=name)
+        assert sandbox.get()["ephemeral_tmp"] is True
+        mounts = sandbox.out(["cat", "/proc/mounts"])
+        assert [line.split()[2] for line in mounts.splitlines() if line.split()[1] == "/tmp"] == [
+            "tmpfs"]
+        assert create(template=name, ephemeral_tmp=False).get()["ephemeral_tmp"] is False
+        # A template that goes hurts nobody who came from it.
+        assert client.call("DELETE", path).status == 200
+        call(sandbox, "pause", {"memory": False})
+        call(sandbox, "resume")
+        assert sandbox.out(["cat", "/srv/owned"]) is not None
+        sandbox.delete()
+    finally:
+        client.call("DELETE", path)
 
 
 # Where they came from ---------------------------------------------------------------------------

@@ -94,6 +94,8 @@ class SandboxConfig:
     - ttl: Seconds until it is paused; 0 is never.
     - hard_ttl: Seconds until it is deleted whatever happens; 0 is never.
     - idle_ttl: Seconds without use until it is paused; 0 is never.
+    - ephemeral_tmp: `/tmp` is in memory and goes with the processes; else the template
+      decides.
     """
 
     env_vars: Optional[Dict[str, str]] = None
@@ -103,6 +105,7 @@ class SandboxConfig:
     hard_ttl: Optional[int] = None
     idle_ttl: Optional[int] = None
     auto_resume: Optional[bool] = None
+    ephemeral_tmp: Optional[bool] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
@@ -113,6 +116,7 @@ class SandboxConfig:
             "hard_ttl": self.hard_ttl,
             "idle_ttl": self.idle_ttl,
             "auto_resume": self.auto_resume,
+            "ephemeral_tmp": self.ephemeral_tmp,
         })
 
 
@@ -428,6 +432,7 @@ class Sandbox:
     status: SandboxStatus
     paused: bool
     auto_resume: bool
+    ephemeral_tmp: bool
     services: List[Dict[str, Any]]
     resources: Resources
     pod_name: str
@@ -458,6 +463,7 @@ class Sandbox:
             status=data["status"],
             paused=data["paused"],
             auto_resume=data["auto_resume"],
+            ephemeral_tmp=data["ephemeral_tmp"],
             services=data["services"],
             resources=Resources.from_json(data["resources"]),
             pod_name=data["pod_name"],
@@ -1780,6 +1786,7 @@ class TemplateMount:
 class TemplateSpec:
     """What a template is made of. Builtin ones have an image of the form `builtin:NAME`.
 
+    - ephemeral_tmp: `/tmp` of its sandboxes is in memory and goes with the processes.
     - volume_mounts: Mount points that volumes can be bound to.
     """
 
@@ -1788,6 +1795,7 @@ class TemplateSpec:
     tags: Optional[List[str]] = None
     main_container: Optional[TemplateContainer] = None
     pool: Optional[TemplatePool] = None
+    ephemeral_tmp: Optional[bool] = None
     volume_mounts: Optional[List[TemplateMount]] = None
     env_vars: Optional[Dict[str, str]] = None
 
@@ -1800,6 +1808,7 @@ class TemplateSpec:
             main_container=None if data.get("mainContainer") is None
                 else TemplateContainer.from_json(data["mainContainer"]),
             pool=None if data.get("pool") is None else TemplatePool.from_json(data["pool"]),
+            ephemeral_tmp=data.get("ephemeral_tmp"),
             volume_mounts=None if data.get("volumeMounts") is None
                 else [TemplateMount.from_json(each) for each in data["volumeMounts"]],
             env_vars=data.get("envVars"),
@@ -1812,6 +1821,7 @@ class TemplateSpec:
             "tags": self.tags,
             "mainContainer": None if self.main_container is None else self.main_container.to_json(),
             "pool": None if self.pool is None else self.pool.to_json(),
+            "ephemeral_tmp": self.ephemeral_tmp,
             "volumeMounts": None if self.volume_mounts is None
                 else [each.to_json() for each in self.volume_mounts],
             "envVars": self.env_vars,

@@ -275,6 +275,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kDevices, build_dev},
     {CellStep::kSys, build_sys},
     {CellStep::kProc, build_proc},
+    {CellStep::kTmp, build_tmp},
     {CellStep::kPivotRoot, change_root},
     {CellStep::kEtcFiles, write_etc_files},
     {CellStep::kGuestDescriptors, arrange_guest_descriptors},

@@ -35,6 +35,7 @@ struct CellPlan {
   const char* hostname = nullptr;
   const char* overlay_options = nullptr;
   const char* shm_options = nullptr;  // of the tmpfs on /dev/shm
+  const char* tmp_options = nullptr;  // of the tmpfs on /tmp; null: it is on disk
   // What its files say about it; see cell_identity.h. Without a new identity, those that the image
   // lacks.
   enum class Identity : std::uint8_t { kKeep, kFillIn, kRenew };

@@ -164,6 +164,18 @@ int build_sys(CellState& state) {
   return remount_read_only("root/sys") != 0 ? errno : 0;
 }
 
+// Only where /tmp is to go with the processes. An image whose /tmp is a link has no such /tmp.
+int build_tmp(CellState& state) {
+  if (state.plan.tmp_options == nullptr) {
+    return 0;
+  }
+  return ensure_directory(state, "tmp") != 0 ||
+                 ::mount("tmp", "root/tmp", "tmpfs", MS_NOSUID | MS_NODEV,
+                         state.plan.tmp_options) != 0
+             ? errno
+             : 0;
+}
+
 int build_proc(CellState& state) {
   if (ensure_directory(state, "proc") != 0 ||
       ::mount("proc", "root/proc", "proc", kPlain, nullptr) != 0) {

@@ -28,6 +28,7 @@ int build_dev(CellState& state);
 // REQUIRES: build_dev and build_sys ran: their /dev/null and empty directory cover entries.
 int build_proc(CellState& state);
 int build_sys(CellState& state);
+int build_tmp(CellState& state);
 int change_root(CellState& state);
 
 }  // namespace atl::runtime::namespaces

@@ -268,6 +268,8 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .hostname = spec.hostname.c_str(),
                       .overlay_options = texts.overlay_options.c_str(),
                       .shm_options = texts.shm_options.c_str(),
+                      // As large as shared memory may be, and counted like it.
+                      .tmp_options = spec.ephemeral_tmp ? texts.shm_options.c_str() : nullptr,
                       .identity = decide_identity(spec),
                       .hostname_file = texts.hostname_file.c_str(),
                       .hosts_file = texts.hosts_file.c_str(),

@@ -29,6 +29,7 @@ enum class CellStep : std::uint32_t {
   kDevices,
   kProc,
   kSys,
+  kTmp,
   kPivotRoot,
   kEtcFiles,
   kGuestDescriptors,
@@ -38,7 +39,7 @@ enum class CellStep : std::uint32_t {
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 25;
+inline constexpr std::uint32_t kCellStepCount = 26;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

@@ -58,9 +58,9 @@ Result<control::ResourceRequest> parse_resources(const Fields& config) {
 }
 
 Result<> parse_config(const Fields& fields, control::ClaimRequest& request) {
-  TRY(const auto config,
-      fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl", "idle_ttl",
-                               "auto_resume", "metadata", "network", "webhook", "services"}));
+  TRY(const auto config, fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl",
+                                                  "idle_ttl", "auto_resume", "ephemeral_tmp",
+                                                  "metadata", "network", "webhook", "services"}));
   TRY_DO(config.refuse_missing_features({"network", "webhook", "services"}));
   TRY(request.env, config.string_map("env_vars"));
   TRY(request.labels, config.string_map("metadata"));
@@ -72,6 +72,7 @@ Result<> parse_config(const Fields& fields, control::ClaimRequest& request) {
   request.hard_ttl_seconds = hard_ttl.value_or(0);
   request.idle_ttl_seconds = idle_ttl.value_or(0);
   request.auto_resume = auto_resume.value_or(true);
+  TRY(request.ephemeral_tmp, config.boolean("ephemeral_tmp"));
   TRY(request.resources, parse_resources(config));
   return {};
 }
@@ -127,6 +128,7 @@ Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires
                             {"status", control::status_name(sandbox.status)},
                             {"paused", sandbox.status == SandboxStatus::kPaused},
                             {"auto_resume", sandbox.auto_resume},
+                            {"ephemeral_tmp", sandbox.ephemeral_tmp},
                             {"services", Json::array()},
                             {"resources", resources_json(sandbox)},
                             {"pod_name", sandbox.id},

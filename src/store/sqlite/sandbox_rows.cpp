@@ -45,6 +45,7 @@ Result<Sandbox> read_sandbox(Statement& row) {
   sandbox.name = row.text();
   sandbox.idle_ttl_seconds = row.integer();
   sandbox.parent_id = row.text();
+  sandbox.ephemeral_tmp = row.integer() != 0;
   return sandbox;
 }
 
@@ -57,9 +58,9 @@ Result<> insert_row(Database& database, const Sandbox& sandbox) {
                        " env, memory_bytes, cpu_millis, process_count, disk_bytes, auto_resume,"
                        " ttl_seconds, hard_ttl_seconds, expires_at, hard_expires_at, labels,"
                        " failure, claimed_at, created_at, updated_at, name, idle_ttl_seconds,"
-                       " parent_id)"
+                       " parent_id, ephemeral_tmp)"
                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-                       " nullif(?, ''), ?, ?)"));
+                       " nullif(?, ''), ?, ?, ?)"));
   row->bind(sandbox.id).bind(sandbox.team_id).bind(sandbox.template_name).bind(layers);
   row->bind(status_name(sandbox.status)).bind(sandbox.generation).bind(env);
   bind_limits(*row, sandbox.limits);
@@ -70,6 +71,7 @@ Result<> insert_row(Database& database, const Sandbox& sandbox) {
       .bind(sandbox.name)
       .bind(sandbox.idle_ttl_seconds)
       .bind(sandbox.parent_id)
+      .bind(std::int64_t{sandbox.ephemeral_tmp})
       .run();
 }
 

@@ -94,7 +94,14 @@ INSERT INTO relatives (id, team_id, kind, parent_id, cause, name, template, crea
   FROM snapshots;
 )";
 
-constexpr std::array<const char*, 5> kMigrations{kFirst, kSecond, kThird, kFourth, kFamilies};
+// /tmp that does not outlive the processes.
+constexpr const char* kEphemeralTmp = R"(
+ALTER TABLE sandboxes ADD COLUMN ephemeral_tmp INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE snapshots ADD COLUMN ephemeral_tmp INTEGER NOT NULL DEFAULT 0;
+)";
+
+constexpr std::array<const char*, 6> kMigrations{kFirst,  kSecond,   kThird,
+                                                 kFourth, kFamilies, kEphemeralTmp};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

@@ -10,15 +10,16 @@ Result<> insert(Database& database, const Snapshot& snapshot) {
   TRY(auto row,
       database.prepare("INSERT INTO snapshots (id, team_id, sandbox_id, name, description,"
                        " template, layers, env, memory_bytes, cpu_millis, process_count,"
-                       " disk_bytes, created_at, expires_at)"
-                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                       " disk_bytes, created_at, expires_at, ephemeral_tmp)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   row->bind(snapshot.id).bind(snapshot.team_id).bind(snapshot.sandbox_id).bind(snapshot.name);
   row->bind(snapshot.description).bind(snapshot.template_name).bind(layers).bind(env);
   row->bind(static_cast<std::int64_t>(snapshot.limits.memory_bytes));
   row->bind(std::int64_t{snapshot.limits.cpu_millis});
   row->bind(std::int64_t{snapshot.limits.process_count});
   row->bind(static_cast<std::int64_t>(snapshot.limits.disk_bytes));
-  return row->bind(snapshot.created_at).bind(snapshot.expires_at).run();
+  row->bind(snapshot.created_at).bind(snapshot.expires_at);
+  return row->bind(std::int64_t{snapshot.ephemeral_tmp}).run();
 }
 
 Result<> remove(Database& database, const std::string& id) {
@@ -29,7 +30,7 @@ Result<> remove(Database& database, const std::string& id) {
 Result<std::vector<Snapshot>> list(Database& database) {
   TRY(auto row, database.prepare("SELECT id, team_id, sandbox_id, name, description, template,"
                                  " layers, env, memory_bytes, cpu_millis, process_count,"
-                                 " disk_bytes, created_at, expires_at"
+                                 " disk_bytes, created_at, expires_at, ephemeral_tmp"
                                  " FROM snapshots ORDER BY created_at, id"));
   std::vector<Snapshot> snapshots;
   for (;;) {
@@ -52,6 +53,7 @@ Result<std::vector<Snapshot>> list(Database& database) {
     snapshot.limits.disk_bytes = static_cast<std::uint64_t>(row->integer());
     snapshot.created_at = row->integer();
     snapshot.expires_at = row->optional_integer();
+    snapshot.ephemeral_tmp = row->integer() != 0;
   }
 }
 

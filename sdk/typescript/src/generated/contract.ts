@@ -1413,6 +1413,8 @@ export interface components {
             idle_ttl?: number;
             /** @default true */
             auto_resume?: boolean;
+            /** @description `/tmp` is in memory and goes with the processes; else the template decides. */
+            ephemeral_tmp?: boolean;
         };
         SandboxUpdate: {
             config?: components["schemas"]["SandboxConfig"];
@@ -1604,6 +1606,7 @@ export interface components {
             status: components["schemas"]["SandboxStatus"];
             paused: boolean;
             auto_resume: boolean;
+            ephemeral_tmp: boolean;
             services: Record<string, never>[];
             resources: components["schemas"]["Resources"];
             pod_name: string;
@@ -2329,6 +2332,11 @@ export interface components {
             tags?: string[];
             mainContainer?: components["schemas"]["TemplateContainer"];
             pool?: components["schemas"]["TemplatePool"];
+            /**
+             * @description `/tmp` of its sandboxes is in memory and goes with the processes.
+             * @default false
+             */
+            ephemeral_tmp?: boolean;
             /** @description Mount points that volumes can be bound to. */
             volumeMounts?: components["schemas"]["TemplateMount"][];
             envVars?: components["schemas"]["StringMap"];
