@@ -78,6 +78,13 @@ class Sandboxes {
   void on_used_layers(std::function<std::set<std::string>()> also) {
     also_used_layers_ = std::move(also);
   }
+  // Sandboxes of it, or what others say: without it they would not know how to run.
+  bool template_needed(std::string_view name) const {
+    return count_of_template(name) > 0 || (also_needs_template_ && also_needs_template_(name));
+  }
+  void on_template_needed(std::function<bool(std::string_view)> also) {
+    also_needs_template_ = std::move(also);
+  }
   // A cell that is no sandbox and not an orphan either, until released.
   void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }
   void release_cell(const std::string& id) { adopted_cells_.erase(id); }
@@ -206,6 +213,7 @@ class Sandboxes {
   std::set<std::string> adopted_cells_;
   std::function<void(const node::Event&)> template_event_;
   std::function<std::set<std::string>()> also_used_layers_;
+  std::function<bool(std::string_view)> also_needs_template_;
   bool ready_ = false;
   bool sampling_ = false;  // the node keeps an account of disks: asking costs little
   Event node_ready_;       // set while ready_

@@ -63,6 +63,10 @@ Task<> Snapshots::start() {
     snapshots_.emplace(std::move(id), std::move(row));
   }
   sandboxes_.on_used_layers([this] { return used_layers(); });
+  sandboxes_.on_template_needed([this](std::string_view name) {
+    return std::ranges::any_of(snapshots_,
+                               [&](const auto& item) { return item.second.template_name == name; });
+  });
   auto swept = co_await sweep();
   if (!swept && swept.error().code == Code::kUnimplemented) {
     co_return ok();  // this node makes none

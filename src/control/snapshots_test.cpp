@@ -157,6 +157,8 @@ TEST_F(SnapshotsTest, LayersOfSnapshotsAreNeeded) {
   ASSERT_TRUE(take(id));
   ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, id)));
   EXPECT_TRUE(sandboxes_->used_layers().contains("layer-1"));
+  EXPECT_TRUE(sandboxes_->template_needed("default")) << "it says how their processes run";
+  EXPECT_FALSE(sandboxes_->template_needed("other"));
 }
 
 TEST_F(SnapshotsTest, AForkWithAKeyHappensOnceAlsoAcrossARestart) {
@@ -260,6 +262,7 @@ std::vector<std::string> shape(const std::vector<FamilyMember>& members) {
 TEST_F(SnapshotsTest, TreesKeepDeletedAncestorsAsLongAsSomebodyCameFromThem) {
   const auto trees = [&] { return shape(*simulation_.run(snapshots_->lineage().trees(kTeam))); };
   const std::string root = claim()->id;
+  simulation_.advance_ms(1);
   const std::string other = claim()->id;
   const std::string snapshot = take(root)->id;
   const std::string child = simulation_.run(snapshots_->claim(snapshot, {}))->sandboxes.front().id;

@@ -183,9 +183,9 @@ Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
 Task<> TemplateJobs::remove(TemplateRef ref) {
   CO_TRY(const Template row, own(ref));
   CO_TRY_DO(check_free(row.name));
-  if (parts_.sandboxes.count_of_template(row.name) > 0) {
+  if (parts_.sandboxes.template_needed(row.name)) {
     co_return fail(Code::kFailedPrecondition,
-                   concat("template ", row.name, " has sandboxes; delete them first"),
+                   concat("template ", row.name, " has sandboxes or snapshots; delete them first"),
                    "template_in_use");
   }
   CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().remove(parts_.store, row.name));
