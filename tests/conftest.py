@@ -60,3 +60,18 @@ def sandbox(client):
     shared = client.create()
     yield shared
     client.call("DELETE", shared.path)
+
+
+@pytest.fixture
+def create_volume(client):
+    """Volumes that live as long as the test; put before `create`, they go after its sandboxes."""
+    made = []
+
+    def make(**body):
+        volume = client.create_volume(**body)
+        made.append(volume)
+        return volume
+
+    yield make
+    for volume in made:
+        client.call("DELETE", f"{volume.path}?force=true")

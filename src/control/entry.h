@@ -24,6 +24,14 @@ inline node::Limits node_limits(const store::Limits& limits) {
   return {limits.memory_bytes, limits.cpu_millis, limits.process_count, limits.disk_bytes};
 }
 
+inline std::vector<node::Mount> node_mounts(const std::vector<Mount>& mounts) {
+  std::vector<node::Mount> out;
+  for (const Mount& mount : mounts) {
+    out.push_back({mount.volume_id, mount.path, mount.read_only});
+  }
+  return out;
+}
+
 // kInvalidArgument that names the field of the configuration.
 Result<> validate_ttls(const Sandbox& row);
 Result<> validate_labels(const StringMap& labels);

@@ -1,6 +1,7 @@
 // A node for tests: cells are entries of a map, and every call can fail before or after its effect.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -38,6 +39,9 @@ class FakeNode final : public node::Node {
   std::map<std::string, node::Usage> usages;
   std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
   std::set<std::string> snapshots;
+  std::set<std::string> volumes;
+  std::vector<node::DetachRequest> detached;
+  std::vector<std::string> restored_volumes;
   std::vector<std::string> restored;  // cells whose disk was exchanged, in order
   std::size_t creates = 0;
   std::size_t synced = 0;  // cells that ended with their disk made durable
@@ -76,7 +80,10 @@ class FakeNode final : public node::Node {
     CO_TRY(const bool answers, judge_before("create"));
     Cell& cell = cells[request.id];
     const bool begun = request.from_snapshot.empty() || snapshots.contains(request.from_snapshot);
-    if (cell.running || cell.upper != request.existing_upper || !begun) {
+    const bool has_volumes = std::ranges::all_of(request.mounts, [this](const node::Mount& mount) {
+      return volumes.contains(mount.volume);
+    });
+    if (cell.running || cell.upper != request.existing_upper || !begun || !has_volumes) {
       const bool running = cell.running;
       if (!running && !cell.upper) {
         cells.erase(request.id);
@@ -166,6 +173,66 @@ class FakeNode final : public node::Node {
     CO_TRY_DO(co_await travel());
     CO_TRY_DO(judge_before("list_snapshots"));
     co_return std::vector<std::string>(snapshots.begin(), snapshots.end());
+  }
+
+  Task<> create_volume(node::VolumeRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("create_volume"));
+    if (!request.snapshot.empty() && !snapshots.contains(request.snapshot)) {
+      co_return fail(Code::kNotFound, "no such snapshot");
+    }
+    if (!volumes.insert(request.volume).second) {
+      co_return fail(Code::kAlreadyExists, "the volume exists");
+    }
+    CO_TRY_DO(co_await travel());
+    co_return judge_after(answers);
+  }
+  Task<> remove_volume(std::string volume) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("remove_volume"));
+    volumes.erase(volume);
+    co_return judge_after(answers);
+  }
+  Task<std::vector<std::string>> list_volumes() override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("list_volumes"));
+    co_return std::vector<std::string>(volumes.begin(), volumes.end());
+  }
+  Task<node::Usage> volume_usage(std::string volume) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_before("volume_usage"));
+    if (!volumes.contains(volume)) {
+      co_return fail(Code::kNotFound, "no such volume");
+    }
+    co_return node::Usage{.disk_bytes = 4096};
+  }
+  Task<> snapshot_volume(node::VolumeRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("snapshot_volume"));
+    if (!volumes.contains(request.volume)) {
+      co_return fail(Code::kNotFound, "no such volume");
+    }
+    snapshots.insert(request.snapshot);
+    CO_TRY_DO(co_await travel());
+    co_return judge_after(answers);
+  }
+  Task<> restore_volume(node::VolumeRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("restore_volume"));
+    if (!volumes.contains(request.volume) || !snapshots.contains(request.snapshot)) {
+      co_return fail(Code::kNotFound, "no such volume or snapshot");
+    }
+    restored_volumes.push_back(request.volume);
+    co_return judge_after(answers);
+  }
+  Task<> detach_volume(node::DetachRequest request) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("detach_volume"));
+    if (!cells.contains(request.id) || !cells[request.id].running) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    detached.push_back(request);
+    co_return judge_after(answers);
   }
 
   Task<node::Event> next_event() override {

@@ -312,4 +312,9 @@ Task<> GuestClient::change_mode(guest::ChangeModeRequest request) const {
   co_return co_await call(Kind::kChangeMode, guest::encode(request), kGuestAnswerTimeout);
 }
 
+Task<> GuestClient::sync_file(guest::SyncFileRequest request) const {
+  CO_TRY_DO(guest::validate_path(request.path));
+  co_return co_await call(Kind::kSyncFile, guest::encode(request), kGuestSyncTimeout);
+}
+
 }  // namespace atl::control

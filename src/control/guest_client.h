@@ -55,14 +55,17 @@ struct DescribedStream {
   std::unique_ptr<ProcessStream> stream;
 };
 
+// The streams of files are virtual so that other places than a guest can have them
+// (control/files.h): those have no channel.
 class FileReader {
  public:
   FileReader(std::unique_ptr<GuestChannel> channel, guest::FileInfo info)
       : channel_(std::move(channel)), info_(std::move(info)) {}
+  virtual ~FileReader() = default;
 
   const guest::FileInfo& info() const { return info_; }
   // The next bytes, valid until the next call; empty at the end.
-  Task<std::string_view> next();
+  virtual Task<std::string_view> next();
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -74,9 +77,10 @@ class FileReader {
 class DirectoryReader {
  public:
   explicit DirectoryReader(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+  virtual ~DirectoryReader() = default;
 
   // Nothing at the end.
-  Task<std::optional<guest::FileInfo>> next();
+  virtual Task<std::optional<guest::FileInfo>> next();
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -87,9 +91,10 @@ class DirectoryReader {
 class FileWriter {
  public:
   explicit FileWriter(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+  virtual ~FileWriter() = default;
 
-  Task<> write(std::string_view bytes);
-  Task<guest::FileInfo> finish();
+  virtual Task<> write(std::string_view bytes);
+  virtual Task<guest::FileInfo> finish();
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -100,9 +105,10 @@ class FileWriter {
 class FileWatch {
  public:
   explicit FileWatch(std::unique_ptr<GuestChannel> channel) : channel_(std::move(channel)) {}
+  virtual ~FileWatch() = default;
 
   // Waits as long as nothing changes.
-  Task<guest::FileEvent> next();
+  virtual Task<guest::FileEvent> next();
 
  private:
   std::unique_ptr<GuestChannel> channel_;
@@ -149,6 +155,8 @@ class GuestClient {
   Task<> move(guest::MoveRequest request) const;
   Task<> remove(guest::RemoveRequest request) const;
   Task<> change_mode(guest::ChangeModeRequest request) const;
+  // It is on disk when this returns, with the names that lead to it.
+  Task<> sync_file(guest::SyncFileRequest request) const;
   // From its return on no change is missed.
   Task<std::unique_ptr<FileWatch>> watch(guest::WatchRequest request) const;
   Task<std::unique_ptr<SearchReader>> search(guest::SearchRequest request) const;

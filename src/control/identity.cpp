@@ -28,12 +28,18 @@ constexpr std::array<RoleRow, 4> kRoles{{
 bool role_may(const RoleRow& row, Permission permission) {
   switch (permission) {
     case Permission::kSandboxCreate:
+    case Permission::kVolumeCreate:
       return row.create;
     case Permission::kSandboxRead:
+    case Permission::kVolumeRead:
+    case Permission::kVolumeFileRead:
       return row.read;
     case Permission::kSandboxWrite:
+    case Permission::kVolumeWrite:
+    case Permission::kVolumeFileWrite:
       return row.write;
     case Permission::kSandboxDelete:
+    case Permission::kVolumeDelete:
       return row.remove;
     case Permission::kTemplateRead:
       return row.template_read;
@@ -59,6 +65,18 @@ std::string_view permission_name(Permission permission) {
       return "template:read";
     case Permission::kTemplateWrite:
       return "template:write";
+    case Permission::kVolumeCreate:
+      return "sandboxvolume:create";
+    case Permission::kVolumeRead:
+      return "sandboxvolume:read";
+    case Permission::kVolumeWrite:
+      return "sandboxvolume:write";
+    case Permission::kVolumeDelete:
+      return "sandboxvolume:delete";
+    case Permission::kVolumeFileRead:
+      return "sandboxvolumefile:read";
+    case Permission::kVolumeFileWrite:
+      return "sandboxvolumefile:write";
   }
   return "";
 }

@@ -22,6 +22,12 @@ enum class Permission : std::uint8_t {
   kSandboxDelete,
   kTemplateRead,
   kTemplateWrite,  // create, build, update, delete
+  kVolumeCreate,
+  kVolumeRead,
+  kVolumeWrite,
+  kVolumeDelete,
+  kVolumeFileRead,
+  kVolumeFileWrite,
 };
 std::string_view permission_name(Permission permission);  // "sandbox:create"
 

@@ -15,6 +15,7 @@ inline constexpr Duration kGuestConnectTimeout = std::chrono::seconds{5};
 inline constexpr Duration kGuestAnswerTimeout = std::chrono::seconds{30};
 // Between two frames of an answer, and for the rest of a frame whose first byte has come.
 inline constexpr Duration kGuestStallTimeout = std::chrono::seconds{60};
+inline constexpr Duration kGuestSyncTimeout = std::chrono::minutes{5};
 inline constexpr Duration kGuestListTimeout = std::chrono::seconds{120};  // a whole listing
 // Asking for the reason after a write to the guest has failed.
 inline constexpr Duration kGuestReasonTimeout = std::chrono::seconds{1};
@@ -31,7 +32,19 @@ inline constexpr std::int64_t kSnapshotSweepMs = 60'000;
 inline constexpr std::size_t kMaxSnapshotNameBytes = 256;
 inline constexpr std::size_t kMaxSnapshotDescriptionBytes = 4096;
 inline constexpr std::size_t kMaxTemplateMounts = 16;
-inline constexpr std::size_t kMaxMountPathBytes = 1024;
+inline constexpr std::size_t kMaxVolumesPerTeam = 1000;
+inline constexpr std::size_t kMaxVolumeSnapshotsPerTeam = 2000;
+inline constexpr std::uint64_t kDefaultVolumeBytes = 10ULL << 30;
+inline constexpr std::uint64_t kMinVolumeBytes = 1ULL << 20;
+// Of a change to a volume: what was written to it goes to disk, and old kernels copy.
+inline constexpr Duration kVolumeTimeout = std::chrono::minutes{10};
+// Cells that serve the files of volumes: how many, and how long one waits for the next request.
+inline constexpr std::size_t kMaxFileCells = 64;
+inline constexpr Duration kFileCellIdle = std::chrono::seconds{30};
+inline constexpr Duration kFileCellPing = std::chrono::seconds{5};
+inline constexpr std::uint64_t kFileCellMemoryBytes = 256ULL << 20;
+inline constexpr std::uint32_t kFileCellProcesses = 256;
+inline constexpr std::uint64_t kFileCellDiskBytes = 16ULL << 20;
 // A pause waits for everything the sandbox wrote to reach the disk.
 inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
 inline constexpr Duration kReadyWait =

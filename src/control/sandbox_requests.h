@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/task.h"
+#include "control/mounts.h"
 #include "control/resources.h"
 #include "store/room.h"
 
@@ -55,7 +56,9 @@ struct ClaimRequest {
   bool auto_resume = true;
   std::optional<bool> ephemeral_tmp;  // else the template decides, or where it begins
   StringMap labels;
-  bool paused = false;  // they stand still when they are there
+  bool paused = false;        // they stand still when they are there
+  std::vector<Mount> mounts;  // for each of them
+  MountLists own_mounts;      // of the first, the second, ...: taken as they are
   std::optional<Origin> origin;
   std::optional<ClaimOnce> once;
   // Asked for the rest of the request, unless it was answered before: what it needs may be gone.

@@ -93,6 +93,17 @@ class Sandboxes {
   void on_template_event(std::function<void(const node::Event&)> handler) {
     template_event_ = std::move(handler);
   }
+  // Without one, no sandbox has mounts. It outlives this, or null comes again.
+  void on_mounts(MountKeeper* keeper) { mount_keeper_ = keeper; }
+  MountKeeper* mount_keeper() const { return mount_keeper_; }
+  // Sandboxes that have the volume, also those being made or removed.
+  std::vector<std::string> mounted_in(std::string_view volume_id) const;
+  // It runs, or stands still with its memory.
+  bool has_cell(std::string_view id) const;
+  // They lose the volume, for good and now, without being stopped where that is possible.
+  Task<> unmount(std::string volume_id);
+  // Those that run are stopped for the change and started again, from their files.
+  Task<> without_users(std::string volume_id, std::function<Task<>()> change);
   // Asks the node which builtin templates it has.
   Task<> refresh_templates();
 
@@ -140,7 +151,12 @@ class Sandboxes {
   Task<EntryPointer> find_named(std::string team_id, std::string name);
   Task<ClaimAnswer> claim_now(ClaimRequest request);
   Result<std::vector<EntryPointer>> make_entries(const ClaimRequest& request, ClaimAnswer& answer);
-  Result<EntryPointer> make_entry(const ClaimRequest& request);
+  Result<EntryPointer> make_entry(const ClaimRequest& request, std::size_t index);
+  Result<std::vector<Mount>> bind_mounts(const ClaimRequest& request, std::size_t index,
+                                         const std::string& template_name);
+  Task<> unmount_now(std::string volume_id);
+  Task<> unmount_held(EntryPointer entry, std::string volume_id);
+  Task<> without_users_now(std::string volume_id, std::function<Task<>()> change);
   Result<store::Limits> claim_limits(const ClaimRequest& request,
                                      const std::string& template_name) const;
   Task<> start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome);
@@ -211,6 +227,7 @@ class Sandboxes {
   SandboxesOptions options_;  // the largest disk: what the node can hold, once it has said so
   Templates templates_;
   std::set<std::string> adopted_cells_;
+  MountKeeper* mount_keeper_ = nullptr;
   std::function<void(const node::Event&)> template_event_;
   std::function<std::set<std::string>()> also_used_layers_;
   std::function<bool(std::string_view)> also_needs_template_;

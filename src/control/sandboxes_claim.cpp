@@ -167,7 +167,8 @@ Result<store::Limits> Sandboxes::claim_limits(const ClaimRequest& request,
   return limits;
 }
 
-Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request) {
+Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request,
+                                                      std::size_t index) {
   Template source{.name = request.template_name};
   if (request.origin) {
     source.layers = request.origin->layers;  // its template may have changed, or be gone
@@ -208,6 +209,7 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.hard_expires_at = deadline_after(now, row.hard_ttl_seconds);
   row.labels = request.labels;
   row.parent_id = request.origin ? request.origin->parent_id : "";
+  TRY(row.mounts, bind_mounts(request, index, row.template_name));
   row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
   return entry;
 }
@@ -217,7 +219,7 @@ Result<std::vector<Sandboxes::EntryPointer>> Sandboxes::make_entries(const Claim
                                                                      ClaimAnswer& answer) {
   std::vector<EntryPointer> entries;
   for (std::size_t i = 0; i < request.count; ++i) {
-    auto entry = make_entry(request);
+    auto entry = make_entry(request, i);
     if (!entry && request.partial && !entries.empty()) {
       answer.failures.assign(request.count - i, entry.error());
       break;
@@ -278,7 +280,8 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
                              .layers = entry->row.layers,
                              .limits = node_limits(entry->row.limits),
                              .from_snapshot = request.origin ? request.origin->snapshot_id : "",
-                             .ephemeral_tmp = entry->row.ephemeral_tmp};
+                             .ephemeral_tmp = entry->row.ephemeral_tmp,
+                             .mounts = node_mounts(entry->row.mounts)};
   auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,
                                      node_.create(std::move(create)));
   if (!cell) {

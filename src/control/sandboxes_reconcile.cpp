@@ -162,7 +162,8 @@ Task<> Sandboxes::restart(EntryPointer entry) {
                               .layers = entry->row.layers,
                               .limits = node_limits(entry->row.limits),
                               .existing_upper = true,
-                              .ephemeral_tmp = entry->row.ephemeral_tmp};
+                              .ephemeral_tmp = entry->row.ephemeral_tmp,
+                              .mounts = node_mounts(entry->row.mounts)};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
   if (!cell) {
     Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));

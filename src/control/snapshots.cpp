@@ -272,10 +272,14 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
                      .hard_ttl_seconds = request.hard_ttl_seconds,
                      .paused = !request.start,
                      .once = std::move(request.once)};
-  claim.complete = [this, sandbox_id, moment](ClaimRequest asked) {
-    return begin_as_sandbox(sandbox_id, moment, std::move(asked));
+  const auto forked = std::make_shared<MountLists>();  // volumes for the children
+  claim.complete = [this, sandbox_id, moment, forked](ClaimRequest asked) {
+    return begin_as_sandbox(sandbox_id, moment, forked, std::move(asked));
   };
   auto claimed = co_await sandboxes_.claim_all(std::move(claim));
+  if (!forked->empty()) {
+    (void)co_await sandboxes_.mount_keeper()->settle(*forked, claimed.has_value());
+  }
   ATOLL_FAULT_POINT("control.fork.children_made");
   if (claimed && claimed->remembered) {
     co_return std::move(claimed);  // nothing was done
@@ -292,6 +296,7 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
 }
 
 Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::string moment,
+                                               std::shared_ptr<MountLists> forked,
                                                ClaimRequest request) {
   CO_TRY(const Sandbox parent,
          co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment));
@@ -306,6 +311,11 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
                           .parent_id = parent.id,
                           .ephemeral_tmp = parent.ephemeral_tmp,
                           .descent = {.parent_id = parent.id, .cause = "fork"}};
+  if (MountKeeper* const keeper = sandboxes_.mount_keeper();
+      keeper != nullptr && !parent.mounts.empty()) {
+    CO_TRY(*forked, co_await keeper->fork(request.team_id, parent.mounts, request.count));
+    request.own_mounts = *forked;
+  }
   co_return std::move(request);
 }
 

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -90,7 +91,7 @@ class Snapshots {
   Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
   Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
   Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment,
-                                      ClaimRequest request);
+                                      std::shared_ptr<MountLists> forked, ClaimRequest request);
   Task<> remove_now(std::string team_id, std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();

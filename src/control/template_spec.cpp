@@ -111,22 +111,8 @@ Result<> check_pool(const Json& spec) {
   return {};
 }
 
-// Where a volume may be mounted: absolute, nothing to resolve in it, and not what the kernel gives.
-bool is_mount_path(std::string_view path) {
-  if (path.size() < 2 || path.size() > kMaxMountPathBytes || path.front() != '/' ||
-      path.find('\0') != std::string_view::npos) {
-    return false;
-  }
-  const auto parts = split(path.substr(1), '/');
-  return std::ranges::none_of(
-             parts,
-             [](std::string_view part) { return part.empty() || part == "." || part == ".."; }) &&
-         std::ranges::none_of(std::array{"proc", "sys", "dev"},
-                              [&](std::string_view name) { return parts.front() == name; });
-}
-
 // The mount points a template offers; a claim binds volumes to them.
-Result<> check_mounts(const Json& spec) {
+Result<> read_mounts(const Json& spec, TemplateSpec& out) {
   const Json* mounts = spec.find("volumeMounts");
   if (mounts == nullptr) {
     return {};
@@ -142,7 +128,7 @@ Result<> check_mounts(const Json& spec) {
     TRY(const std::string name, text_field(mount, kWhere, "name"));
     TRY(const std::string path, text_field(mount, kWhere, "mountPath"));
     const Json* read_only = mount.find("readOnly");
-    if (name.empty() || !is_mount_path(path) ||
+    if (name.empty() || !node::is_mount_path(path) ||
         (read_only != nullptr && read_only->as_bool() == nullptr)) {
       return refuse(
           "\"spec.volumeMounts\" needs for each a name, an absolute mountPath outside "
@@ -150,6 +136,9 @@ Result<> check_mounts(const Json& spec) {
     }
     if (!names.insert(name).second || !paths.insert(path).second) {
       return refuse("\"spec.volumeMounts\" has a name or mountPath twice");
+    }
+    if (read_only != nullptr && *read_only->as_bool()) {
+      out.read_only_mounts.insert(path);
     }
   }
   return {};
@@ -165,7 +154,7 @@ Result<TemplateSpec> parse_template_spec(const Json& spec) {
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
   TRY_DO(check_pool(spec));
-  TRY_DO(check_mounts(spec));
+  TRY_DO(read_mounts(spec, out));
   if (const Json* ephemeral = spec.find("ephemeral_tmp"); ephemeral != nullptr) {
     if (ephemeral->as_bool() == nullptr) {
       return refuse("\"spec.ephemeral_tmp\" must be true or false");
@@ -203,6 +192,7 @@ TemplateDefaults template_defaults(const Template& value) {
     }
     defaults.resources = std::move(spec->resources);
     defaults.ephemeral_tmp = spec->ephemeral_tmp;
+    defaults.read_only_mounts = std::move(spec->read_only_mounts);
   }
   return defaults;
 }

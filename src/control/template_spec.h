@@ -4,6 +4,7 @@
 // refused by name instead of stored and forgotten; pool is stored for the time pools exist.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "base/json.h"
@@ -19,6 +20,7 @@ struct TemplateSpec {
   store::StringMap env;
   ResourceRequest resources;
   bool ephemeral_tmp = false;
+  std::set<std::string, std::less<>> read_only_mounts;
 };
 
 Result<TemplateSpec> parse_template_spec(const Json& spec);

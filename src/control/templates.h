@@ -27,6 +27,7 @@ struct TemplateDefaults {
   std::string cwd;
   ResourceRequest resources;
   bool ephemeral_tmp = false;
+  std::set<std::string, std::less<>> read_only_mounts;  // mount points it offers only to read
 };
 
 class Templates {

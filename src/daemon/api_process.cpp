@@ -20,6 +20,7 @@
 #include "control/snapshots.h"
 #include "control/template_jobs.h"
 #include "control/tree_archives.h"
+#include "control/volumes.h"
 #include "daemon/child.h"
 #include "daemon/layout.h"
 #include "daemon/privileges.h"
@@ -152,6 +153,9 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY_DO(co_await sandboxes.start());
   control::Snapshots snapshots{access, *node, sandboxes, clock};
   CO_TRY_DO(co_await snapshots.start());
+  control::VolumeCells volume_cells{reactor, *node, sandboxes};
+  control::Volumes volumes{access, *node, sandboxes, volume_cells, clock};
+  CO_TRY_DO(co_await volumes.start());
   control::Contexts contexts{reactor, sandboxes, clock};
   io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
   CO_TRY(const store::Limits build_limits,
@@ -167,8 +171,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY_DO(co_await templates.start());
   io::OffloadPool file_threads{"files", kFileThreads, kMaxFileQueue};
   control::TreeArchives archives{file_threads};
-  service::native::NativeApi native{sandboxes, snapshots, contexts,   identity,
-                                    clock,     metrics,   &templates, &archives};
+  service::native::NativeApi native{sandboxes, snapshots,  contexts,  identity, clock,
+                                    metrics,   &templates, &archives, &volumes};
 
   CO_TRY(Fd port, open_port(options));
   CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));
@@ -184,6 +188,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   serving.add("identity", identity.run());
   serving.add("sandboxes", sandboxes.run());
   serving.add("snapshots", snapshots.run());
+  serving.add("volumes", volumes.run());
+  serving.add("volume files", volume_cells.run());
   serving.add("contexts", contexts.run());
   serving.add("templates", templates.run());
   co_return co_await serving.run(reactor);

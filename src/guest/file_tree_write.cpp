@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "guest/files.h"
+#include "guest/identity.h"
 #include "guest/limits.h"
 
 namespace atl::guest {
@@ -43,7 +44,7 @@ std::string name_of(const std::string& path) {
 class TreeReceiver {
  public:
   TreeReceiver(FileChannel& channel, Fd root)
-      : channel_(channel), root_(std::move(root)), privileged_(::geteuid() == 0) {}
+      : channel_(channel), root_(std::move(root)), privileged_(makes_files_of_root()) {}
 
   // Also of a tree that breaks off in the middle, what came is finished.
   Result<TreeDone> receive() {

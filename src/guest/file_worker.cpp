@@ -17,6 +17,9 @@ namespace {
 constexpr int kSocketFd = 3;
 
 Result<> become(const std::string& user) {
+  if (user.starts_with(kOwnerPrefix)) {
+    return act_for_owner(std::string_view{user}.substr(kOwnerPrefix.size()));
+  }
   TRY(const auto identity, find_identity(user));
   return assume_identity(identity);
 }
@@ -56,6 +59,8 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
       return serve(channel, decode_path(payload), write_tree);
     case Kind::kSearch:
       return serve(channel, decode_search(payload), search_files);
+    case Kind::kSyncFile:
+      return serve(channel, decode_sync_file(payload), sync_file);
     default:
       return fail(Code::kInvalidArgument, "not a file request", "malformed");
   }
@@ -64,7 +69,7 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
 }  // namespace
 
 bool is_file_request(Kind kind) {
-  return kind >= Kind::kStat && kind <= Kind::kSearch;
+  return kind >= Kind::kStat && kind <= Kind::kSyncFile;
 }
 
 void run_file_worker(int socket, Kind kind, std::string_view payload,

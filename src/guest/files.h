@@ -25,6 +25,7 @@ Result<> watch_files(FileChannel& channel, const WatchRequest& request);
 Result<> read_tree(FileChannel& channel, const PathRequest& request);
 Result<> write_tree(FileChannel& channel, const PathRequest& request);
 Result<> search_files(FileChannel& channel, const SearchRequest& request);
+Result<> sync_file(FileChannel& channel, const SyncFileRequest& request);
 
 // --- shared by the operations --------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -165,6 +168,39 @@ Result<> assume_identity(const Identity& identity) {
     return fail(errno_error("becoming the user", error_number));
   }
   return {};
+}
+
+Result<> act_for_owner(std::string_view ids) {
+  const auto colon = ids.find(':');
+  const auto uid = parse_id(ids.substr(0, colon));
+  const auto gid = colon == ids.npos ? std::nullopt : parse_id(ids.substr(colon + 1));
+  if (!uid || !gid) {
+    return fail(Code::kInvalidArgument, "an owner is given as uid:gid", "bad_user");
+  }
+  // Both answer with what was before; asking for nothing tells whether it worked.
+  (void)::setfsgid(*gid);
+  (void)::setfsuid(*uid);
+  if (static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) != *gid ||
+      static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) != *uid) {
+    return fail(Code::kNotFound, concat("ids ", ids, " do not exist in this sandbox"),
+                "user_not_found");
+  }
+  // With another id for files the kernel has put root's rights on files aside.
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (::syscall(SYS_capget, &header, data) != 0) {
+    return fail_errno("reading the capabilities");
+  }
+  data[0].effective = data[0].permitted;
+  data[1].effective = data[1].permitted;
+  if (::syscall(SYS_capset, &header, data) != 0) {
+    return fail_errno("keeping the capabilities");
+  }
+  return {};
+}
+
+bool makes_files_of_root() {
+  return ::setfsuid(static_cast<uid_t>(-1)) == 0;
 }
 
 }  // namespace atl::guest

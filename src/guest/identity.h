@@ -34,4 +34,11 @@ Result<Identity> find_identity(std::string_view user);
 // and may not call setgroups.
 Result<> assume_identity(const Identity& identity);
 
+// "owner:1000:1000" as the user of a file request: root's rights, but what is made belongs to these
+// ids. For volumes, whose files are the caller's whatever account made them.
+inline constexpr std::string_view kOwnerPrefix = "owner:";
+Result<> act_for_owner(std::string_view ids);
+// What this process makes belongs to root.
+bool makes_files_of_root();
+
 }  // namespace atl::guest

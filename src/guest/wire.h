@@ -91,6 +91,7 @@ enum class Kind : std::uint8_t {
   kReadTree = 19,
   kWriteTree = 20,
   kSearch = 21,
+  kSyncFile = 22,
   // Client frames inside an operation.
   kStdin = 30,         // raw bytes
   kStdinEnd = 31,      // empty
@@ -236,6 +237,7 @@ std::string encode(const MakeDirectoryRequest& request);
 std::string encode(const MoveRequest& request);
 std::string encode(const RemoveRequest& request);
 std::string encode(const ChangeModeRequest& request);
+std::string encode(const SyncFileRequest& request);
 std::string encode(const WatchRequest& request);
 std::string encode(const FileEvent& event);
 std::string encode(const TreeEntry& entry);
@@ -263,6 +265,7 @@ Result<MakeDirectoryRequest> decode_make_directory(std::string_view payload);
 Result<MoveRequest> decode_move(std::string_view payload);
 Result<RemoveRequest> decode_remove(std::string_view payload);
 Result<ChangeModeRequest> decode_change_mode(std::string_view payload);
+Result<SyncFileRequest> decode_sync_file(std::string_view payload);
 Result<WatchRequest> decode_watch(std::string_view payload);
 Result<FileEvent> decode_file_event(std::string_view payload);
 Result<TreeEntry> decode_tree_entry(std::string_view payload);

@@ -145,6 +145,21 @@ Result<ChangeModeRequest> decode_change_mode(std::string_view payload) {
   return request;
 }
 
+std::string encode(const SyncFileRequest& request) {
+  return ByteWriter{}.string(request.path).string(request.user).boolean(request.tree).bytes();
+}
+
+Result<SyncFileRequest> decode_sync_file(std::string_view payload) {
+  ByteReader in{payload};
+  SyncFileRequest request;
+  request.path = in.string();
+  request.user = in.string();
+  request.tree = in.boolean();
+  TRY_DO(in.finish());
+  TRY_DO(check_file_request(request.path, request.user));
+  return request;
+}
+
 std::string encode(const WatchRequest& request) {
   ByteWriter out;
   out.string(request.path).string(request.user).boolean(request.recursive);

@@ -99,6 +99,12 @@ struct ChangeModeRequest {
   std::uint32_t mode = 0;
 };
 
+struct SyncFileRequest {
+  std::string path;  // what is gone is durably gone: then what it was in is synced
+  std::string user;
+  bool tree = false;  // everything below it too
+};
+
 struct WatchRequest {
   std::string path;  // a directory, or a file: then its replacement and removal are seen too
   std::string user;

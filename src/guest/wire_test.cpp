@@ -121,6 +121,7 @@ std::vector<Message> all_messages() {
   add("move", encode(MoveRequest{"/a", "/b", "u", false}), decode_move);
   add("remove", encode(RemoveRequest{"/a", "u", false, false}), decode_remove);
   add("chmod", encode(ChangeModeRequest{"/a", "u", 0644}), decode_change_mode);
+  add("sync", encode(SyncFileRequest{"/a", "u", true}), decode_sync_file);
   add("pty", encode(PtySize{1, 10000}), decode_pty_size);
   add("exit", encode(ExitStatus{.signal = 9, .timed_out = true, .idle_timed_out = true}),
       decode_exit);

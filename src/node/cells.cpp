@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/stream.h"
+#include "node/volumes.h"
 
 namespace atl::node {
 namespace {
@@ -81,11 +82,11 @@ Result<DeathWatch::Ticket> Cells::watch(const std::string& id, Fd pidfd) {
 }
 
 // A new disk must leave the others room to write. One that exists may start as long as it can be
-// mounted, so that its owner can make room.
+// mounted, so that its owner can make room; and so may what serves the files of a volume.
 Result<> Cells::check_space(const CreateRequest& request) const {
   TRY(const layers::PoolStatus status, parts_.pool.status());
   const std::uint64_t reserve_bytes =
-      request.existing_upper
+      request.existing_upper || request.mount_is_root
           ? kMountRoomBytes
           : std::clamp(status.total_bytes / 50, kMinPoolReserveBytes, kMaxPoolReserveBytes);
   if (status.free_bytes < reserve_bytes) {
@@ -106,7 +107,12 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
                          .limits = runtime_limits(request.limits),
                          .host_network = request.host_network,
                          .ephemeral_tmp = request.ephemeral_tmp,
-                         .anonymous = request.id.starts_with(kBuildCellPrefix)};
+                         .anonymous = is_passing_cell(request.id)};
+  spec.mount_is_root = request.mount_is_root;
+  for (const Mount& mount : request.mounts) {
+    TRY(std::string directory, Volumes{parts_.pool}.directory(mount.volume));
+    spec.mounts.push_back({std::move(directory), mount.path, mount.read_only});
+  }
   for (const std::string& layer : request.layers) {
     if (!parts_.pool.has_layer(layer)) {
       return fail(Code::kNotFound,
@@ -386,7 +392,7 @@ Result<> Cells::stop() {
     for (std::size_t i = 0; i < std::min(kStopThreads, ids.size()); ++i) {
       threads.emplace_back([&] {
         for (std::size_t at = next++; at < ids.size(); at = next++) {
-          const bool keep = !ids[at].starts_with(kBuildCellPrefix);
+          const bool keep = !is_passing_cell(ids[at]);
           if (const auto ended = destroy({.id = ids[at], .keep_upper = keep}); !ended) {
             LOG_ERROR("stopping a cell", {"cell", ids[at]}, {"error", ended.error()});
             ++failed;

@@ -68,9 +68,11 @@ class Cells {
   Result<> thaw(const std::string& id);
   // A running cell stands still meanwhile, as short as can be; one that was frozen stays it.
   Result<SnapshotAnswer> snapshot(const SnapshotRequest& request);
+  // kNotFound when the cell does not run or has no such mount.
+  Result<> detach(const DetachRequest& request);
   Result<> restore(const SnapshotRequest& request);
-  // Destroys every cell and keeps its upper, except those of builds. Called when no request is
-  // under way any more.
+  // Destroys every cell and keeps its upper, except those of passing ones. Called when no request
+  // is under way any more.
   Result<> stop();
 
  private:
@@ -101,7 +103,7 @@ class Cells {
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
   bool adopt(const StoredCell& stored);
   Result<> remove_unrecorded(RecoverySummary& summary);
-  Result<> remove_build_uppers(RecoverySummary& summary);
+  Result<> remove_passing_uppers(RecoverySummary& summary);
   void remove_stale_sockets();
 
   Parts parts_;

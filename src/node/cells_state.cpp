@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "node/cells.h"
+#include "node/volumes.h"
 
 namespace atl::node {
 
@@ -73,6 +74,14 @@ Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
   const auto stopped = std::chrono::steady_clock::now() - begin;
   return SnapshotAnswer{static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(stopped).count())};
+}
+
+Result<> Cells::detach(const DetachRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.id);
+  TRY(const Entry entry, require_running(request.id));
+  TRY(std::string directory, Volumes{parts_.pool}.directory(request.mount.volume));
+  return parts_.runtime.detach({entry.stored.id, entry.stored.pid, entry.stored.start_time},
+                               {std::move(directory), request.mount.path});
 }
 
 Result<> Cells::restore(const SnapshotRequest& request) {

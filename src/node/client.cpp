@@ -139,6 +139,31 @@ class NodeClient final : public Node {
   Task<std::vector<std::string>> list_snapshots() override {
     return list_names(RequestKind::kListSnapshots);
   }
+  Task<> create_volume(VolumeRequest request) override {
+    return change_volume(RequestKind::kCreateVolume, std::move(request));
+  }
+  Task<> remove_volume(std::string volume) override {
+    return change_volume(RequestKind::kRemoveVolume, {.volume = std::move(volume)});
+  }
+  Task<std::vector<std::string>> list_volumes() override {
+    return list_names(RequestKind::kListVolumes);
+  }
+  Task<Usage> volume_usage(std::string volume) override {
+    CO_TRY(const auto payload,
+           co_await call(encode_volume(RequestKind::kVolumeUsage,
+                                       VolumeRequest{.volume = std::move(volume)})));
+    co_return decode_usage(payload);
+  }
+  Task<> snapshot_volume(VolumeRequest request) override {
+    return change_volume(RequestKind::kSnapshotVolume, std::move(request));
+  }
+  Task<> restore_volume(VolumeRequest request) override {
+    return change_volume(RequestKind::kRestoreVolume, std::move(request));
+  }
+  Task<> detach_volume(DetachRequest request) override {
+    CO_TRY_DO(co_await call(encode(request)));
+    co_return ok();
+  }
   Task<> build_builtin(std::string name) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kBuildBuiltin, name)));
     co_return ok();
@@ -147,6 +172,11 @@ class NodeClient final : public Node {
 
  private:
   Task<std::vector<std::string>> list_names(RequestKind kind);
+  // What is written to a volume is on disk when it is answered: that may take long.
+  Task<> change_volume(RequestKind kind, VolumeRequest request) {
+    CO_TRY_DO(co_await call(encode_volume(kind, request), kCommitTimeout));
+    co_return ok();
+  }
 
   // A connection for one call. What is not given back is closed.
   class Lease {
@@ -323,6 +353,27 @@ Task<> Node::remove_snapshot(std::string) {
   co_return no_layers();
 }
 Task<std::vector<std::string>> Node::list_snapshots() {
+  co_return no_layers();
+}
+Task<> Node::create_volume(VolumeRequest) {
+  co_return no_layers();
+}
+Task<> Node::remove_volume(std::string) {
+  co_return no_layers();
+}
+Task<std::vector<std::string>> Node::list_volumes() {
+  co_return no_layers();
+}
+Task<Usage> Node::volume_usage(std::string) {
+  co_return no_layers();
+}
+Task<> Node::snapshot_volume(VolumeRequest) {
+  co_return no_layers();
+}
+Task<> Node::restore_volume(VolumeRequest) {
+  co_return no_layers();
+}
+Task<> Node::detach_volume(DetachRequest) {
   co_return no_layers();
 }
 Task<> Node::build_builtin(std::string) {

@@ -15,7 +15,7 @@
 namespace atl::node {
 
 // What control needs from a node; a fake implements it in control's tests. A node that has no
-// storage to change may leave out the part about layers and snapshots.
+// storage to change may leave out the part about layers, snapshots and volumes.
 class Node {
  public:
   virtual ~Node() = default;
@@ -35,6 +35,13 @@ class Node {
   virtual Task<> restore(SnapshotRequest request);
   virtual Task<> remove_snapshot(std::string snapshot);
   virtual Task<std::vector<std::string>> list_snapshots();
+  virtual Task<> create_volume(VolumeRequest request);
+  virtual Task<> remove_volume(std::string volume);
+  virtual Task<std::vector<std::string>> list_volumes();
+  virtual Task<Usage> volume_usage(std::string volume);
+  virtual Task<> snapshot_volume(VolumeRequest request);
+  virtual Task<> restore_volume(VolumeRequest request);
+  virtual Task<> detach_volume(DetachRequest request);
   virtual Task<> build_builtin(std::string name);  // returns at once; events tell the rest
   // The next event; kUnavailable when the connection to the node was lost (events may have been
   // missed: call list() and watch again).

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/strings.h"
+#include "node/protocol_volumes.h"
 
 namespace atl::node {
 namespace {
@@ -23,8 +24,10 @@ bool is_hostname(std::string_view text) {
 }
 
 Result<> check_id(std::string_view id) {
-  if (!is_cell_id(id)) {
-    return fail(Code::kInvalidArgument, "a cell id is 1 to 63 of a-z, 0-9 and -");
+  if (!is_cell_id(id) || id.starts_with(kVolumePrefix)) {
+    return fail(
+        Code::kInvalidArgument,
+        concat("a cell id is 1 to 63 of a-z, 0-9 and -, not beginning with ", kVolumePrefix));
   }
   return {};
 }
@@ -77,6 +80,11 @@ Result<> check_create(const CreateRequest& request) {
   if (request.host_network && !request.id.starts_with(kBuildCellPrefix)) {
     return fail(Code::kInvalidArgument, "only the cell of a build may use the host's network");
   }
+  TRY_DO(check_mounts(request.mounts));
+  if (request.mount_is_root &&
+      (request.mounts.size() != 1 || !request.id.starts_with(kFilesCellPrefix))) {
+    return fail(Code::kInvalidArgument, "only a cell for files has a volume as its root");
+  }
   return check_limits(request.limits);
 }
 
@@ -107,6 +115,8 @@ CreateRequest read_create(ByteReader& in) {
   request.from_snapshot = in.string();
   request.host_network = in.boolean();
   request.ephemeral_tmp = in.boolean();
+  request.mounts = volumes::read_mounts(in);
+  request.mount_is_root = in.boolean();
   return request;
 }
 
@@ -150,6 +160,23 @@ Result<> check_decoded(const DecodedRequest& request) {
       return check_layer_id(request.snapshot.snapshot);
     case RequestKind::kBuildBuiltin:
       return check_layer_id(request.name);  // the same characters
+    case RequestKind::kSnapshotVolume:
+    case RequestKind::kRestoreVolume:
+      TRY_DO(check_layer_id(request.volume.snapshot));
+      [[fallthrough]];
+    case RequestKind::kCreateVolume:
+      TRY_DO(request.volume.snapshot.empty() ? Result<>{}
+                                             : check_layer_id(request.volume.snapshot));
+      TRY_DO(check_limits({.disk_bytes = request.volume.disk_bytes}));
+      [[fallthrough]];
+    case RequestKind::kRemoveVolume:
+    case RequestKind::kVolumeUsage:
+      return volumes::check(request.volume);
+    case RequestKind::kListVolumes:
+      return request.layer.empty() ? Result<>{} : check_layer_id(request.layer);
+    case RequestKind::kDetachVolume:
+      TRY_DO(check_id(request.detach.id));
+      return check_mounts({request.detach.mount});
   }
   return fail(Code::kUnimplemented, "the node does not know this request");
 }
@@ -175,6 +202,8 @@ std::string encode(const CreateRequest& request) {
   write_limits(out, request.limits);
   out.boolean(request.existing_upper).string(request.from_snapshot).boolean(request.host_network);
   out.boolean(request.ephemeral_tmp);
+  volumes::write_mounts(out, request.mounts);
+  out.boolean(request.mount_is_root);
   return std::move(out).bytes();
 }
 
@@ -266,7 +295,9 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
       request.name = in.string();
       break;
     default:
-      return fail(Code::kUnimplemented, "the node does not know this request");
+      if (!volumes::read(in, request)) {
+        return fail(Code::kUnimplemented, "the node does not know this request");
+      }
   }
   TRY_DO(in.finish());
   TRY_DO(check_decoded(request));

@@ -29,6 +29,16 @@ inline constexpr std::size_t kLayersPerPage = 512;  // of snapshots too
 inline constexpr const char* kEmptyLayer = "empty-1";
 // Cells that make layers. Nobody continues them: they do not outlive a stop of the node.
 inline constexpr std::string_view kBuildCellPrefix = "build-";
+// Cells that only serve the files of a volume. They do not outlive a stop of the node either.
+inline constexpr std::string_view kFilesCellPrefix = "files-";
+inline bool is_passing_cell(std::string_view id) {
+  return id.starts_with(kBuildCellPrefix) || id.starts_with(kFilesCellPrefix);
+}
+// A volume is stored like a cell's disk; its id says that it is none.
+inline constexpr std::string_view kVolumePrefix = "vol-";
+inline constexpr std::size_t kMaxMountsPerCell = 16;
+inline constexpr std::size_t kMaxMountPathBytes = 1024;
+inline constexpr std::uint32_t kMaxPosixId = 65535;
 
 enum class RequestKind : std::uint8_t {
   kHello = 1,
@@ -48,6 +58,13 @@ enum class RequestKind : std::uint8_t {
   kRestore = 15,
   kRemoveSnapshot = 16,
   kListSnapshots = 17,
+  kCreateVolume = 40,
+  kRemoveVolume = 41,
+  kListVolumes = 42,
+  kVolumeUsage = 43,
+  kSnapshotVolume = 44,
+  kRestoreVolume = 45,
+  kDetachVolume = 46,
 };
 
 // 0 means: no limit.
@@ -56,6 +73,13 @@ struct Limits {
   std::uint32_t cpu_millis = 0;
   std::uint32_t process_count = 0;
   std::uint64_t disk_bytes = 0;
+};
+
+// A volume at a place of a cell.
+struct Mount {
+  std::string volume;
+  std::string path;  // see is_mount_path
+  bool read_only = false;
 };
 
 struct CreateRequest {
@@ -71,6 +95,9 @@ struct CreateRequest {
   bool ephemeral_tmp = false;
   // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
   bool host_network = false;
+  std::vector<Mount> mounts;  // none within another
+  // The cell's guest sees the only mount as its whole file system.
+  bool mount_is_root = false;
 };
 
 struct DestroyRequest {
@@ -112,6 +139,22 @@ struct SnapshotAnswer {
   std::uint64_t stopped_nanoseconds = 0;  // how long the cell stood still
 };
 
+// kCreateVolume: a new one, which begins as the snapshot when one is named; else empty, its root
+// owned by uid and gid. kSnapshotVolume, kRestoreVolume: like those of cells. Durable.
+struct VolumeRequest {
+  std::string volume;
+  std::string snapshot;
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+};
+
+// The volume leaves the tree of a cell that runs.
+struct DetachRequest {
+  std::string id;
+  Mount mount;
+};
+
 // A builtin template.
 struct TemplateInfo {
   enum class State : std::uint8_t { kReady = 1, kAbsent = 2, kBuilding = 3 };
@@ -149,12 +192,14 @@ struct Event {
 // Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze and kThaw carry
 // an id; kList may carry one: the last id of the page before. kRemoveLayer and kListLayers are the
 // same with layer ids, kBuildBuiltin carries a template's name and is answered at once; the outcome
-// comes as events. kRemoveSnapshot and kListSnapshots are like those of layers. kWatch is answered
-// with an empty ok once events will come, then the events follow.
+// comes as events. kRemoveSnapshot, kListSnapshots and kListVolumes are like those of layers.
+// kWatch is answered with an empty ok once events will come, then the events follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
 std::string encode(const CommitRequest& request);
 std::string encode(RequestKind kind, const SnapshotRequest& request);
+std::string encode_volume(RequestKind kind, const VolumeRequest& request);
+std::string encode(const DetachRequest& request);
 std::string encode_set_limits(std::string_view id, const Limits& limits);
 std::string encode_plain(RequestKind kind);
 std::string encode_with_id(RequestKind kind, std::string_view id);
@@ -165,6 +210,8 @@ struct DecodedRequest {
   DestroyRequest destroy;
   CommitRequest commit;
   SnapshotRequest snapshot;
+  VolumeRequest volume;  // kRemoveVolume, kVolumeUsage: the id alone
+  DetachRequest detach;
   std::string id;     // of a cell; kList: empty or the last id seen
   std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen;
                       // the same of snapshots
@@ -175,6 +222,12 @@ struct DecodedRequest {
 bool is_cell_id(std::string_view text);
 // [a-z0-9._-]{1,128}, not beginning with a dot or a dash: safe as a file name.
 bool is_layer_id(std::string_view text);
+// A cell id with kVolumePrefix.
+bool is_volume_id(std::string_view text);
+// Where a volume may be mounted: absolute, nothing to resolve in it, and not what the kernel gives.
+bool is_mount_path(std::string_view path);
+// Valid, few enough, and none within another.
+Result<> check_mounts(const std::vector<Mount>& mounts);
 // Decodes and validates ranges, counts and character sets.
 Result<DecodedRequest> decode_request(std::string_view datagram);
 

@@ -4,7 +4,7 @@
 // adopted as it is; one that does not is cleaned out of the kernel and kept as dead, with its disk,
 // for control to decide. A record of a create that never finished is undone whole. Kernel objects
 // without a record are removed. Disks without a record are left alone, because control knows them,
-// but those of builds, which nobody continues.
+// but those of passing cells, which nobody continues.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ Result<RecoverySummary> Cells::recover() {
   }
   ATOLL_FAULT_POINT("node.recover.records");
   TRY_DO(remove_unrecorded(summary));
-  TRY_DO(remove_build_uppers(summary));
+  TRY_DO(remove_passing_uppers(summary));
   remove_stale_sockets();
   ATOLL_FAULT_POINT("node.recover.done");
   return summary;
@@ -109,10 +109,10 @@ Result<> Cells::remove_unrecorded(RecoverySummary& summary) {
   return {};
 }
 
-Result<> Cells::remove_build_uppers(RecoverySummary& summary) {
+Result<> Cells::remove_passing_uppers(RecoverySummary& summary) {
   TRY(const std::vector<std::string> ids, parts_.pool.list_uppers());
   for (const std::string& id : ids) {
-    if (id.starts_with(kBuildCellPrefix) && !find(id)) {
+    if (is_passing_cell(id) && !find(id)) {
       TRY_DO(parts_.pool.remove_upper(id));
       ++summary.unrecorded;
     }

@@ -16,6 +16,7 @@
 #include "io/fd_passing.h"
 #include "node/limits.h"
 #include "node/messages.h"
+#include "node/volumes.h"
 
 namespace atl::node {
 namespace {
@@ -189,6 +190,13 @@ Result<std::string> Server::handle(std::string_view datagram) {
     case RequestKind::kRemoveSnapshot:
     case RequestKind::kListSnapshots:
       return handle_snapshot(request);
+    case RequestKind::kCreateVolume:
+    case RequestKind::kRemoveVolume:
+    case RequestKind::kListVolumes:
+    case RequestKind::kVolumeUsage:
+    case RequestKind::kSnapshotVolume:
+    case RequestKind::kRestoreVolume:
+      return handle_volume(request);
     default:
       return handle_cell(request);
   }
@@ -243,6 +251,35 @@ Result<std::string> Server::handle_snapshot(const DecodedRequest& request) {
   }
 }
 
+Result<std::string> Server::handle_volume(const DecodedRequest& request) {
+  if (parts_.pool == nullptr) {
+    return fail(Code::kUnimplemented, "this node has no volumes");
+  }
+  Volumes volumes{*parts_.pool};
+  switch (request.kind) {
+    case RequestKind::kCreateVolume:
+      TRY_DO(volumes.create(request.volume));
+      return std::string{};
+    case RequestKind::kRemoveVolume:
+      TRY_DO(volumes.remove(request.volume.volume));
+      return std::string{};
+    case RequestKind::kVolumeUsage: {
+      TRY(const Usage usage, volumes.usage(request.volume.volume));
+      return encode_payload(usage);
+    }
+    case RequestKind::kSnapshotVolume:
+      TRY_DO(volumes.snapshot(request.volume));
+      return std::string{};
+    case RequestKind::kRestoreVolume:
+      TRY_DO(volumes.restore(request.volume));
+      return std::string{};
+    default: {
+      TRY(std::vector<std::string> names, volumes.list());
+      return encode_payload(page_after(std::move(names), request.layer));
+    }
+  }
+}
+
 Result<std::string> Server::handle_cell(const DecodedRequest& request) {
   Cells& cells = parts_.cells;
   const auto done = [](const Result<>& result) -> Result<std::string> {
@@ -265,6 +302,8 @@ Result<std::string> Server::handle_cell(const DecodedRequest& request) {
       return done(cells.freeze(request.id));
     case RequestKind::kThaw:
       return done(cells.thaw(request.id));
+    case RequestKind::kDetachVolume:
+      return done(cells.detach(request.detach));
     default:
       return fail(Code::kUnimplemented, "the node does not know this request");
   }

@@ -57,6 +57,7 @@ class Server {
   Result<std::string> handle(std::string_view datagram);
   Result<std::string> handle_layer(const DecodedRequest& request);
   Result<std::string> handle_snapshot(const DecodedRequest& request);
+  Result<std::string> handle_volume(const DecodedRequest& request);
   Result<std::string> handle_cell(const DecodedRequest& request);
 
   Parts parts_;

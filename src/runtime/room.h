@@ -35,6 +35,15 @@ struct Limits {
   std::uint32_t process_count = 0;  // 0: none
 };
 
+// A host directory that a cell sees at a place of its own. Its ids on disk are the cell's;
+// set-user-id programs and device nodes in it are dead.
+struct VolumeMount {
+  std::string source_dir;  // absolute host path
+  std::string target;      // absolute, nothing to resolve in it; made when missing
+  bool read_only = false;
+};
+inline constexpr std::size_t kMaxVolumeMounts = 16;
+
 struct CellSpec {
   std::string id;                       // [a-z0-9-]{1,63}
   std::string hostname;                 // DNS label
@@ -42,6 +51,10 @@ struct CellSpec {
   std::string upper_dir;                // absolute host path; holds "upper" and "work"
   std::uint32_t uid_base = 0;           // host id of the sandbox's uid/gid 0; 65536 ids follow
   Limits limits;
+  // Neither one within another. Resolved by the cell's own root in the cell's own tree.
+  std::vector<VolumeMount> mounts;
+  // The guest sees the first of them as its whole file system: for file operations alone.
+  bool mount_is_root = false;
   // The host's network instead of an own one without any: for code its operator trusts.
   bool host_network = false;
   bool ephemeral_tmp = false;  // /tmp in memory, counted as the cell's
@@ -87,6 +100,9 @@ class Runtime {
   virtual Result<> freeze(const std::string& id) = 0;
   virtual Result<> thaw(const std::string& id) = 0;
   virtual Result<bool> is_frozen(const std::string& id) = 0;
+  // Takes a volume out of the cell's tree, also while it is frozen. Who has files of it open keeps
+  // them. kNotFound when it is not at its target (any more).
+  virtual Result<> detach(const CellRecord& record, const VolumeMount& mount) = 0;
   // Ids of all cells of this instance that have kernel objects (cgroups), alive or not.
   virtual Result<std::vector<std::string>> list() = 0;
   // Removes the instance's own kernel objects. REQUIRES: no cell is left.

@@ -43,6 +43,14 @@ struct Limits {
 
 using StringMap = std::map<std::string, std::string, std::less<>>;
 
+// A volume at a place of a sandbox.
+struct Mount {
+  std::string volume_id;
+  std::string path;
+  bool read_only = false;
+  bool operator==(const Mount&) const = default;
+};
+
 struct Sandbox {
   std::string id;
   std::string team_id = kDefaultTeam;
@@ -62,6 +70,7 @@ struct Sandbox {
   std::optional<UnixMillis> expires_at;
   std::optional<UnixMillis> hard_expires_at;
   StringMap labels;
+  std::vector<Mount> mounts;
   std::string failure;  // why the status is kFailed
   UnixMillis claimed_at = 0;
   UnixMillis created_at = 0;
@@ -181,6 +190,42 @@ struct Relative {
   bool operator==(const Relative&) const = default;
 };
 
+// How many sandboxes may have a volume at once: one; any number, only to read; any number.
+enum class AccessMode : std::uint8_t { kOne, kManyReaders, kMany };
+std::string_view access_mode_name(AccessMode mode);  // "RWO", "ROX", "RWX"
+std::optional<AccessMode> parse_access_mode(std::string_view name);
+
+// A directory that lives on its own and that sandboxes mount.
+struct Volume {
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  std::string user_id;           // the key that made it
+  std::string source_volume_id;  // empty: none
+  // False: it is being made for a sandbox, and nobody was promised it yet.
+  bool ready = true;
+  AccessMode access_mode = AccessMode::kOne;
+  std::uint32_t posix_uid = 0;  // of what the API makes in it
+  std::uint32_t posix_gid = 0;
+  std::uint64_t disk_bytes = 0;
+  std::string backend;          // "s0fs": our own disk
+  std::string settings = "{}";  // JSON of the backend
+  UnixMillis created_at = 0;
+  UnixMillis updated_at = 0;
+  bool operator==(const Volume&) const = default;
+};
+
+struct VolumeSnapshot {
+  std::string id;
+  std::string team_id = kDefaultTeam;
+  std::string volume_id;
+  std::string name;
+  std::string description;
+  std::uint64_t size_bytes = 0;
+  UnixMillis created_at = 0;
+  std::optional<UnixMillis> expires_at;
+  bool operator==(const VolumeSnapshot&) const = default;
+};
+
 enum class TemplateState : std::uint8_t { kCreating, kReady, kFailed };
 std::string_view template_state_name(TemplateState state);  // "ready"
 std::optional<TemplateState> parse_template_state(std::string_view name);
@@ -235,8 +280,8 @@ class Store {
   virtual Result<> change_sandbox(const std::string& id, const Expected& expected,
                                   const Transition& transition, const Event& event,
                                   Durability durability) = 0;
-  // Writes what the owner may change (env, limits, auto_resume, ttls and deadlines, labels) and
-  // updated_at, as `sandbox` has it. Fails as change_sandbox does.
+  // Writes what the owner may change (env, limits, auto_resume, ttls and deadlines, labels, mounts)
+  // and updated_at, as `sandbox` has it. Fails as change_sandbox does.
   virtual Result<> configure_sandbox(const Sandbox& sandbox, const Expected& expected,
                                      const Event& event) = 0;
   virtual Result<> remove_sandbox(const std::string& id, const Expected& expected,
@@ -259,6 +304,14 @@ class Store {
                                 const Relative::Restore& restore) = 0;
   // Everybody of the team who has relatives, oldest first.
   virtual Result<std::vector<Relative>> list_relatives(const std::string& team_id) = 0;
+
+  // Durable, all of these. A volume goes with its snapshots.
+  virtual Result<> put_volume(const Volume& volume) = 0;  // inserts or replaces by id
+  virtual Result<> remove_volume(const std::string& id) = 0;
+  virtual Result<> insert_volume_snapshot(const VolumeSnapshot& snapshot) = 0;
+  virtual Result<> remove_volume_snapshot(const std::string& id) = 0;
+  virtual Result<std::vector<Volume>> list_volumes() = 0;
+  virtual Result<std::vector<VolumeSnapshot>> list_volume_snapshots() = 0;
 
   // Events after `after`, oldest first, at most min(limit, kMaxOutboxPage).
   virtual Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) = 0;

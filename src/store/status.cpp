@@ -1,4 +1,5 @@
-// The names of the states of sandboxes and templates, as stored and as the API shows them.
+// The names of the states of sandboxes and templates and of access modes, as stored and as the API
+// shows them.
 #include <array>
 
 #include "store/room.h"
@@ -9,6 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kNames{"starting", "running", "paused", "terminating",
                                                  "failed"};
 constexpr std::array<std::string_view, 3> kTemplateNames{"creating", "ready", "failed"};
+constexpr std::array<std::string_view, 3> kAccessModes{"RWO", "ROX", "RWX"};
 
 }  // namespace
 
@@ -33,6 +35,19 @@ std::optional<TemplateState> parse_template_state(std::string_view name) {
   for (std::size_t i = 0; i < kTemplateNames.size(); ++i) {
     if (kTemplateNames[i] == name) {
       return static_cast<TemplateState>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view access_mode_name(AccessMode mode) {
+  return kAccessModes[static_cast<std::size_t>(mode)];
+}
+
+std::optional<AccessMode> parse_access_mode(std::string_view name) {
+  for (std::size_t i = 0; i < kAccessModes.size(); ++i) {
+    if (kAccessModes[i] == name) {
+      return static_cast<AccessMode>(i);
     }
   }
   return std::nullopt;

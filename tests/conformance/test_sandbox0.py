@@ -57,11 +57,14 @@ def javascript(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def python():
-    package = fetched("pypi-sandbox0-0.10.4", lambda directory: [
-        "/usr/bin/python3", "-m", "pip", "install", "--quiet", "--target", directory,
-        "sandbox0==0.10.4"])
+    def package(area):
+        # 0.9.7 is the newest one that has volumes.
+        version = "0.9.7" if area == "volumes" else "0.10.4"
+        return fetched(f"pypi-sandbox0-{version}", lambda directory: [
+            "/usr/bin/python3", "-m", "pip", "install", "--quiet", "--target", directory,
+            f"sandbox0=={version}"])
     return lambda area: (["/usr/bin/python3", SCRIPTS / "python" / f"{area}.py"],
-                         {"PYTHONPATH": str(package)})
+                         {"PYTHONPATH": str(package(area))})
 
 
 @pytest.fixture(scope="module")

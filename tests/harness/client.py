@@ -113,16 +113,22 @@ class Client:
             raise ApiError(method, path, answer)
         return answer
 
-    def create(self, template="default", memory=None, disk=None, cpu=None, **config):
+    def create(self, template="default", memory=None, disk=None, cpu=None, mounts=None, **config):
         resources = {name: value for name, value in
                      (("memory", memory), ("disk", disk), ("cpu", cpu)) if value is not None}
         if resources:
             config["resources"] = resources
         body = {"template": template}
+        if mounts:
+            body["mounts"] = [{"sandboxvolume_id": volume.id, "mount_point": path}
+                              for path, volume in mounts.items()]
         if config:
             body["config"] = config
         data = self.expect(201, "POST", "/api/v1/sandboxes", body).data
         return Sandbox(self, data["sandbox_id"])
+
+    def create_volume(self, **body):
+        return Volume(self, self.expect(201, "POST", "/api/v1/sandboxvolumes", body).data["id"])
 
     def list_ids(self):
         ids, offset = [], 0
@@ -230,3 +236,26 @@ class Sandbox:
     def move(self, source, destination):
         return self.client.expect(200, "POST", f"{self.path}/files/move",
                                   {"source": source, "destination": destination}).data
+
+
+class Volume(Sandbox):
+    """Its file routes are those of a sandbox."""
+
+    def __init__(self, client, volume_id):
+        super().__init__(client, volume_id)
+        self.path = f"/api/v1/sandboxvolumes/{volume_id}"
+
+    def delete(self, force=False):
+        return self.client.expect(200, "DELETE", self.path + ("?force=true" if force else "")).data
+
+    def fork(self, **body):
+        data = self.client.expect(201, "POST", f"{self.path}/fork", body).data
+        return Volume(self.client, data["id"])
+
+    def snapshot(self, name="moment", **body):
+        return self.client.expect(201, "POST", f"{self.path}/snapshots",
+                                  {"name": name, **body}).data
+
+    def restore(self, snapshot_id, force=False):
+        return self.client.expect(200, "POST", f"{self.path}/snapshots/{snapshot_id}/restore",
+                                  {"force": force}).data

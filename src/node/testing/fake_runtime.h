@@ -74,6 +74,13 @@ class FakeRuntime final : public runtime::Runtime {
     const std::lock_guard guard{mutex_};
     return cells_.at(id).frozen;
   }
+  Result<> detach(const runtime::CellRecord& record, const runtime::VolumeMount& mount) override {
+    const std::lock_guard guard{mutex_};
+    const auto gone = std::erase_if(
+        cells_.at(record.id).spec.mounts,
+        [&](const runtime::VolumeMount& each) { return each.target == mount.target; });
+    return gone > 0 ? Result<>{} : Result<>{fail(Code::kNotFound, "it is not mounted")};
+  }
   Result<std::vector<std::string>> list() override {
     const std::lock_guard guard{mutex_};
     std::vector<std::string> ids;

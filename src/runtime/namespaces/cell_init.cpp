@@ -32,6 +32,7 @@
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/mount_transfer.h"
+#include "runtime/namespaces/volume_mounts.h"
 
 namespace atl::runtime::namespaces {
 namespace {
@@ -153,7 +154,8 @@ int set_resource_limits(CellState& state) {
 
 // When the node is gone this fails, and with nobody to report to the child just ends.
 int wait_for_mounts(CellState& state) {
-  return receive_mounts(state.channel_fd, state.mount_fds, state.plan.layer_count + 2);
+  return receive_mounts(state.channel_fd, state.mount_fds,
+                        state.plan.layer_count + 2 + state.plan.mount_targets.size());
 }
 
 // Raw calls: the C library's setresuid would signal threads that do not exist in this process.
@@ -278,7 +280,9 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kTmp, build_tmp},
     {CellStep::kPivotRoot, change_root},
     {CellStep::kEtcFiles, write_etc_files},
+    {CellStep::kVolumes, mount_volumes},
     {CellStep::kGuestDescriptors, arrange_guest_descriptors},
+    {CellStep::kVolumeRoot, enter_volume},
     {CellStep::kLandlock, enter_landlock},
     {CellStep::kBoundingSet, drop_bounding},
     {CellStep::kSeccomp, load_seccomp},

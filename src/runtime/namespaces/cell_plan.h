@@ -48,6 +48,8 @@ struct CellPlan {
   // The host's network: its resolv.conf covers the image's. Null: an own network.
   const char* resolver_file = nullptr;
   std::size_t layer_count = 0;
+  std::span<const char* const> mount_targets;  // of the volumes, in the order of their descriptors
+  bool mount_is_root = false;
 
   std::span<const ProcMask> proc_masks;
   const sock_fprog* seccomp = nullptr;

@@ -6,10 +6,11 @@
 
 #include "runtime/namespaces/cell_plan.h"
 #include "runtime/namespaces/mount_transfer.h"
+#include "runtime/room.h"
 
 namespace atl::runtime::namespaces {
 
-static_assert(kMaxTransferredMounts == kMaxLayers + 2);
+static_assert(kMaxTransferredMounts == kMaxLayers + 2 + kMaxVolumeMounts);
 
 // What the child knows while it builds itself.
 struct CellState {
@@ -17,7 +18,7 @@ struct CellState {
   int channel_fd = -1;
   int guest_fd = -1;
   int listen_fd = -1;
-  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev
+  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev, volumes
   int root_fd = -1;                           // the overlay's root
 };
 

@@ -196,7 +196,7 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
     return fail_errno("opening the cell's user namespace");
   }
   std::vector<Fd> mounts;
-  mounts.reserve(spec.lower_dirs.size() + 2);
+  mounts.reserve(spec.lower_dirs.size() + 2 + spec.mounts.size());
   for (const std::string& directory : spec.lower_dirs) {
     TRY(Fd mount, make_layer_mount(directory, {user_namespace.get(), true}));
     mounts.push_back(std::move(mount));
@@ -205,6 +205,12 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   mounts.push_back(std::move(upper));
   TRY(Fd devices, make_device_mount(spec.uid_base));
   mounts.push_back(std::move(devices));
+  for (const VolumeMount& volume : spec.mounts) {
+    TRY(Fd mount, make_layer_mount(volume.source_dir, {.user_namespace_fd = user_namespace.get(),
+                                                       .read_only = volume.read_only,
+                                                       .honours_set_user_id = false}));
+    mounts.push_back(std::move(mount));
+  }
   TRY_DO(send_mounts(channel, mounts));
   return start_time;
 }
@@ -260,6 +266,10 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   for (const Fd& tasks : places.tasks) {
     cgroup_fds.push_back(tasks.get());
   }
+  std::vector<const char*> mount_targets;
+  for (const VolumeMount& volume : spec.mounts) {
+    mount_targets.push_back(volume.target.c_str());
+  }
   const CellPlan plan{.channel_fd = theirs.get(),
                       .guest_fd = blueprint.guest.get(),
                       .listen_fd = spec.guest_listen_fd,
@@ -278,6 +288,8 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .boot_id_file = texts.boot_id_file.c_str(),
                       .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
                       .layer_count = spec.lower_dirs.size(),
+                      .mount_targets = mount_targets,
+                      .mount_is_root = spec.mount_is_root,
                       .proc_masks = blueprint.proc_masks,
                       .seccomp = &filter,
                       .landlock_abi = blueprint.landlock_abi,

@@ -47,7 +47,11 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
      "pivot_root refuses an initramfs root: start the node from a root file system that is a "
      "mount of its own"},
     {"writing its name into /etc", "check the free space of the writable directory"},
+    {"mounting its volumes",
+     "each mount point must be a directory of the sandbox's own root, or nothing yet; it must not "
+     "be the root itself nor lie on another mount"},
     {"arranging the guest's descriptors", ""},
+    {"entering the volume", ""},
     {"entering its Landlock domain", ""},
     {"dropping the bounding set", ""},
     {"loading the seccomp filter", "the kernel needs CONFIG_SECCOMP_FILTER"},

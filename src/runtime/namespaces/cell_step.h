@@ -32,14 +32,16 @@ enum class CellStep : std::uint32_t {
   kTmp,
   kPivotRoot,
   kEtcFiles,
+  kVolumes,
   kGuestDescriptors,
+  kVolumeRoot,
   kLandlock,
   kBoundingSet,
   kSeccomp,
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 26;
+inline constexpr std::uint32_t kCellStepCount = 28;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

@@ -4,6 +4,7 @@
 // clone3 may use it too. A failing call returns -1 and sets errno.
 #pragma once
 
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -34,6 +35,9 @@ inline int pidfd_open_call(int pid) {
 }
 inline int pidfd_send_signal_call(int pidfd, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+}
+inline int openat2_call(int directory, const char* path, const open_how* how) {
+  return static_cast<int>(::syscall(SYS_openat2, directory, path, how, sizeof *how));
 }
 inline int landlock_create_ruleset_call(const LandlockRuleset* rules, std::size_t size,
                                         unsigned flags) {

@@ -9,7 +9,7 @@
 
 namespace atl::runtime::namespaces {
 
-inline constexpr std::size_t kMaxTransferredMounts = 66;  // 64 layers, the upper, /dev
+inline constexpr std::size_t kMaxTransferredMounts = 82;  // 64 layers, the upper, /dev, volumes
 
 // REQUIRES: 1..kMaxTransferredMounts mounts. A child that is gone is no error here: what it had to
 // say is already in the channel.

@@ -22,6 +22,7 @@
 #include "runtime/namespaces/proc_masks.h"
 #include "runtime/namespaces/process.h"
 #include "runtime/namespaces/seccomp_policy.h"
+#include "runtime/namespaces/volume_mounts.h"
 #include "runtime/room.h"
 
 namespace atl::runtime::namespaces {
@@ -71,6 +72,18 @@ Result<> check_limits(const Limits& limits) {
   return {};
 }
 
+Result<> check_mounts(const CellSpec& spec) {
+  if (spec.mounts.size() > kMaxVolumeMounts || (spec.mount_is_root && spec.mounts.empty())) {
+    return fail(Code::kInvalidArgument,
+                concat("a cell has at most ", kMaxVolumeMounts, " volumes"));
+  }
+  for (const VolumeMount& mount : spec.mounts) {
+    TRY_DO(check_path(mount.source_dir));
+    TRY_DO(check_path(mount.target));
+  }
+  return {};
+}
+
 Result<> check_spec(const CellSpec& spec) {
   TRY_DO(check_id(spec.id));
   if (!is_dns_label(spec.hostname)) {
@@ -83,6 +96,7 @@ Result<> check_spec(const CellSpec& spec) {
     TRY_DO(check_path(directory));
   }
   TRY_DO(check_path(spec.upper_dir));
+  TRY_DO(check_mounts(spec));
   TRY_DO(check_id_base(spec.uid_base));
   if (spec.guest_listen_fd < 0 || ::fcntl(spec.guest_listen_fd, F_GETFD) < 0) {
     return fail(Code::kInvalidArgument, "a cell needs an open listening socket");
@@ -186,6 +200,11 @@ class NamespacesRuntime final : public Runtime {
   Result<> thaw(const std::string& id) override {
     TRY_DO(check_id(id));
     return cgroups_.thaw(id);
+  }
+  Result<> detach(const CellRecord& record, const VolumeMount& mount) override {
+    TRY_DO(check_id(record.id));
+    TRY(const Fd pidfd, open_process(record.pid, record.start_time));
+    return detach_volume(pidfd.get(), mount);
   }
   Result<std::vector<std::string>> list() override { return cgroups_.list(); }
 

@@ -58,6 +58,7 @@ class NativeApiTest : public testing::Test {
     CO_TRY_DO(co_await identity_.load());
     CO_TRY_DO(co_await identity_.ensure_admin_key(sha256(kKey)));
     CO_TRY_DO(co_await sandboxes_.start());
+    CO_TRY_DO(co_await volumes_.start());
     scope.spawn("guest", guest_.run());
     scope.spawn("sandboxes", sandboxes_.run());
     scope.spawn("contexts", contexts_.run());
@@ -107,8 +108,10 @@ class NativeApiTest : public testing::Test {
   control::Contexts contexts_{reactor_, sandboxes_, clock_};
   control::TreeArchives tree_archives_{pool_};
   control::Snapshots snapshots_{access_, node_, sandboxes_, clock_};
-  NativeApi api_{sandboxes_, snapshots_, contexts_, identity_,
-                 clock_,     metrics_,   nullptr,   &tree_archives_};
+  control::VolumeCells volume_cells_{reactor_, node_, sandboxes_};
+  control::Volumes volumes_{access_, node_, sandboxes_, volume_cells_, clock_};
+  NativeApi api_{sandboxes_, snapshots_, contexts_,       identity_, clock_,
+                 metrics_,   nullptr,    &tree_archives_, &volumes_};
   http::Server server_{reactor_,
                        *io::Listener::bind_tcp("127.0.0.1", 0),
                        [this](http::Exchange& exchange) { return api_.handle(exchange); },

@@ -83,8 +83,8 @@ class ContractTest : public NativeApiTest {
                                .clock = clock_,
                                .build_limits = {},
                                .directory = directory_.path() + "/images"}};
-  NativeApi whole_{sandboxes_, snapshots_, contexts_, identity_,
-                   clock_,     metrics_,   &jobs_,    &tree_archives_};
+  NativeApi whole_{sandboxes_, snapshots_, contexts_,       identity_, clock_,
+                   metrics_,   &jobs_,     &tree_archives_, &volumes_};
 };
 
 TEST_F(ContractTest, HasTheRoutesOfTheServerAndNoOthers) {

@@ -1,4 +1,4 @@
-// files/archive: a tree of the sandbox as a tar that streams, and a tar that streams into it.
+// files/archive: a tree as a tar that streams, and a tar that streams into it.
 //
 // A download that fails in the middle breaks the connection off: half an archive must not look like
 // a whole one. An upload that fails says at which entry; what was written before stays.
@@ -9,7 +9,7 @@
 namespace atl::service::native {
 namespace {
 
-using control::SandboxRef;
+using control::PlaceRef;
 using oci::ArchiveFormat;
 
 // Empty: absent.
@@ -43,15 +43,15 @@ std::string file_name(std::string_view path, ArchiveFormat format) {
 
 }  // namespace
 
-Task<> FileRoutes::download_archive(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::download_archive(NativeExchange& exchange, PlaceRef place) {
   const std::string& query = exchange.request().query;
-  CO_TRY(auto target, parse_file_target(query, contexts_.defaults(sandbox)));
+  CO_TRY(auto target, parse_file_target(query, places_.defaults(place)));
   CO_TRY(const auto asked, parse_format(query));
   const ArchiveFormat format = asked.value_or(ArchiveFormat::kTar);
-  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(const auto client, guest_of(*files));
   CO_TRY(const auto download,
-         co_await archives_->download(std::move(client), {target.path, std::move(target.user)},
-                                      format));
+         co_await archives_->download(client, {target.path, std::move(target.user)}, format));
   // What cannot be read at all is an answer of its own.
   CO_TRY(std::string bytes, co_await download->next());
   CO_TRY_DO(co_await exchange.start(
@@ -68,19 +68,20 @@ Task<> FileRoutes::download_archive(NativeExchange& exchange, SandboxRef sandbox
   co_return co_await exchange.finish();
 }
 
-Task<> FileRoutes::upload_archive(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::upload_archive(NativeExchange& exchange, PlaceRef place) {
   const std::string& query = exchange.request().query;
-  CO_TRY(auto target, parse_file_target(query, contexts_.defaults(sandbox)));
+  CO_TRY(auto target, parse_file_target(query, places_.defaults(place)));
   CO_TRY_DO(parse_format(query));  // what it is, is told by its first bytes
-  CO_TRY(const auto row, sandboxes_.get(sandbox.team_id, sandbox.sandbox_id));
-  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  CO_TRY(const auto room_bytes, places_.room_bytes(place));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(const auto client, guest_of(*files));
   http::Body& body = exchange.body();
   const auto read = [&body](std::span<char> buffer) { return body.read(buffer); };
-  CO_TRY(const auto unpacked, co_await archives_->unpack(std::move(client),
-                                                         {.path = std::move(target.path),
-                                                          .user = std::move(target.user),
-                                                          .max_bytes = row.limits.disk_bytes},
-                                                         read));
+  CO_TRY(const auto unpacked,
+         co_await archives_->unpack(
+             client, {.path = target.path, .user = std::move(target.user), .max_bytes = room_bytes},
+             read));
+  CO_TRY_DO(co_await files->sync(std::move(target.path), true));
   co_return co_await exchange.respond(
       data_response(200, Json::object({{"files", unpacked.done.files},
                                        {"directories", unpacked.done.directories},

@@ -12,7 +12,7 @@ namespace atl::service::native {
 namespace {
 
 using control::FileReader;
-using control::SandboxRef;
+using control::PlaceRef;
 
 constexpr int kMaxLooks = 3;
 
@@ -119,12 +119,12 @@ Task<> refuse_range(NativeExchange& exchange, Error error, std::uint64_t size) {
 }
 
 // False: the file is another one than `seen` by now, and nothing was answered.
-Task<bool> send_range(NativeExchange& exchange, const control::GuestClient& client,
-                      FileTarget target, Slice slice, guest::FileInfo seen) {
-  CO_TRY(const auto reader, co_await client.read_file({.path = target.path,
-                                                       .user = std::move(target.user),
-                                                       .offset = slice.offset,
-                                                       .length = slice.length}));
+Task<bool> send_range(NativeExchange& exchange, control::Files& files, FileTarget target,
+                      Slice slice, guest::FileInfo seen) {
+  CO_TRY(const auto reader, co_await files.read_file({.path = target.path,
+                                                      .user = std::move(target.user),
+                                                      .offset = slice.offset,
+                                                      .length = slice.length}));
   if (etag_of(reader->info()) != etag_of(seen)) {
     co_return false;
   }
@@ -137,12 +137,11 @@ Task<bool> send_range(NativeExchange& exchange, const control::GuestClient& clie
 }
 
 // One look at the file, and the answer that follows from it. False: look again.
-Task<bool> answer_after_look(NativeExchange& exchange, const control::GuestClient& client,
-                             FileTarget target) {
+Task<bool> answer_after_look(NativeExchange& exchange, control::Files& files, FileTarget target) {
   const http::Headers& asked = exchange.request().headers;
   const bool head = exchange.request().method == "HEAD";
   CO_TRY(auto look,
-         co_await client.read_file({.path = target.path, .user = target.user, .length = 1}));
+         co_await files.read_file({.path = target.path, .user = target.user, .length = 1}));
   const guest::FileInfo info = look->info();
   const Verdict verdict = judge_read(asked, info);
   if (verdict == Verdict::kFailed) {
@@ -164,9 +163,9 @@ Task<bool> answer_after_look(NativeExchange& exchange, const control::GuestClien
       CO_TRY_DO(co_await refuse_range(exchange, std::move(slice).error(), info.size));
       co_return true;
     }
-    co_return co_await send_range(exchange, client, std::move(target), *slice, info);
+    co_return co_await send_range(exchange, files, std::move(target), *slice, info);
   }
-  CO_TRY(const auto reader, co_await client.read_file({.path = target.path, .user = target.user}));
+  CO_TRY(const auto reader, co_await files.read_file({.path = target.path, .user = target.user}));
   if (etag_of(reader->info()) != etag_of(info)) {
     co_return false;
   }
@@ -176,22 +175,22 @@ Task<bool> answer_after_look(NativeExchange& exchange, const control::GuestClien
 
 }  // namespace
 
-Task<> FileRoutes::read(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_file_target(exchange.request().query, contexts_.defaults(sandbox)));
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
+Task<> FileRoutes::read(NativeExchange& exchange, PlaceRef place) {
+  CO_TRY(auto target, parse_file_target(exchange.request().query, places_.defaults(place)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
   const auto& headers = exchange.request().headers;
   const bool head = exchange.request().method == "HEAD";
   const bool as_json = mentions_json(headers) && !head;
   if (as_json || (!head && !headers.has("Range") && !has_conditions(headers))) {
     CO_TRY(const auto reader,
-           co_await client.read_file({.path = target.path, .user = std::move(target.user)}));
+           co_await files->read_file({.path = target.path, .user = std::move(target.user)}));
     if (as_json) {
       co_return co_await send_base64(exchange, *reader);
     }
     co_return co_await send_raw(exchange, *reader, std::move(target.path));
   }
   for (int look = 0; look < kMaxLooks; ++look) {
-    CO_TRY(const bool answered, co_await answer_after_look(exchange, client, target));
+    CO_TRY(const bool answered, co_await answer_after_look(exchange, *files, target));
     if (answered) {
       co_return ok();
     }

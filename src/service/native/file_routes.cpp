@@ -11,8 +11,7 @@
 namespace atl::service::native {
 namespace {
 
-using control::Permission;
-using control::SandboxRef;
+using control::PlaceRef;
 
 constexpr std::size_t kUploadPieceBytes = guest::kMaxPayloadBytes;
 constexpr std::size_t kListPieceBytes = 32 * 1024;
@@ -63,10 +62,10 @@ Task<> send_entries(NativeExchange& exchange, control::DirectoryReader& reader, 
 }
 
 // Nothing when there is no such file.
-Task<std::optional<guest::FileInfo>> find_file(const control::GuestClient& client, std::string path,
+Task<std::optional<guest::FileInfo>> find_file(control::Files& files, std::string path,
                                                std::string user) {
   const auto reader =
-      co_await client.read_file({.path = std::move(path), .user = std::move(user), .length = 0});
+      co_await files.read_file({.path = std::move(path), .user = std::move(user), .length = 0});
   if (!reader && reader.error().reason == "file_not_found") {
     co_return std::optional<guest::FileInfo>{};
   }
@@ -83,50 +82,49 @@ Task<> respond_flag(NativeExchange& exchange, int status, std::string_view name)
 }  // namespace
 
 void FileRoutes::add_to(RouteTable& table) {
-  constexpr std::string_view kFiles = "/api/v1/sandboxes/{id}/files";
-  using Method = Task<> (FileRoutes::*)(NativeExchange&, SandboxRef);
+  const std::string_view files = where_.prefix;
+  using Method = Task<> (FileRoutes::*)(NativeExchange&, PlaceRef);
   const auto route = [this](Method method) {
     return [this, method](NativeExchange& exchange, const http::PathParameters& p) {
-      return (this->*method)(exchange, sandbox_ref(exchange, p));
+      return (this->*method)(exchange, {exchange.principal().team_id, parameter(p, "id")});
     };
   };
-  table.add("GET", kFiles, Permission::kSandboxRead, route(&FileRoutes::read));
-  table.add("HEAD", kFiles, Permission::kSandboxRead, route(&FileRoutes::read));
-  table.add("POST", kFiles, Permission::kSandboxWrite, route(&FileRoutes::write));
-  table.add("DELETE", kFiles, Permission::kSandboxWrite, route(&FileRoutes::remove));
-  table.add("GET", concat(kFiles, "/stat"), Permission::kSandboxRead, route(&FileRoutes::stat));
-  table.add("GET", concat(kFiles, "/list"), Permission::kSandboxRead, route(&FileRoutes::list));
-  table.add("POST", concat(kFiles, "/move"), Permission::kSandboxWrite, route(&FileRoutes::move));
-  table.add("POST", concat(kFiles, "/chmod"), Permission::kSandboxWrite,
-            route(&FileRoutes::change_mode));
-  table.add("GET", concat(kFiles, "/glob"), Permission::kSandboxRead, route(&FileRoutes::glob));
-  table.add("GET", concat(kFiles, "/grep"), Permission::kSandboxRead, route(&FileRoutes::grep));
-  table.add("POST", concat(kFiles, "/grep"), Permission::kSandboxRead, route(&FileRoutes::grep));
+  table.add("GET", files, where_.read, route(&FileRoutes::read));
+  table.add("HEAD", files, where_.read, route(&FileRoutes::read));
+  table.add("POST", files, where_.write, route(&FileRoutes::write));
+  table.add("DELETE", files, where_.write, route(&FileRoutes::remove));
+  table.add("GET", concat(files, "/stat"), where_.read, route(&FileRoutes::stat));
+  table.add("GET", concat(files, "/list"), where_.read, route(&FileRoutes::list));
+  table.add("POST", concat(files, "/move"), where_.write, route(&FileRoutes::move));
+  table.add("POST", concat(files, "/chmod"), where_.write, route(&FileRoutes::change_mode));
+  table.add("GET", concat(files, "/glob"), where_.read, route(&FileRoutes::glob));
+  table.add("GET", concat(files, "/grep"), where_.read, route(&FileRoutes::grep));
+  table.add("POST", concat(files, "/grep"), where_.read, route(&FileRoutes::grep));
   if (archives_ != nullptr) {
-    const std::string archive = concat(kFiles, "/archive");
-    table.add("GET", archive, Permission::kSandboxRead, route(&FileRoutes::download_archive));
-    table.add("PUT", archive, Permission::kSandboxWrite, route(&FileRoutes::upload_archive));
-    table.add("POST", archive, Permission::kSandboxWrite, route(&FileRoutes::upload_archive));
+    const std::string archive = concat(files, "/archive");
+    table.add("GET", archive, where_.read, route(&FileRoutes::download_archive));
+    table.add("PUT", archive, where_.write, route(&FileRoutes::upload_archive));
+    table.add("POST", archive, where_.write, route(&FileRoutes::upload_archive));
   }
-  table.add("GET", concat(kFiles, "/watch"), Permission::kSandboxWrite, route(&FileRoutes::watch));
+  table.add("GET", concat(files, "/watch"), where_.write, route(&FileRoutes::watch));
 }
 
-Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::write(NativeExchange& exchange, PlaceRef place) {
   const std::string& query = exchange.request().query;
-  CO_TRY(auto target, parse_file_target(query, contexts_.defaults(sandbox)));
+  CO_TRY(auto target, parse_file_target(query, places_.defaults(place)));
   CO_TRY(const bool directory, query_boolean(query, "mkdir"));
   CO_TRY(const bool recursive, query_boolean(query, "recursive"));
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
   if (directory) {
-    CO_TRY_DO(co_await client.make_directory({.path = std::move(target.path),
-                                              .user = std::move(target.user),
-                                              .make_parents = recursive}));
+    CO_TRY_DO(co_await files->make_directory(
+        {.path = target.path, .user = std::move(target.user), .make_parents = recursive}));
+    CO_TRY_DO(co_await files->sync(std::move(target.path), false));
     co_return co_await respond_flag(exchange, 201, "created");
   }
-  guest::WriteFileRequest request{.path = std::move(target.path), .user = std::move(target.user)};
+  guest::WriteFileRequest request{.path = target.path, .user = std::move(target.user)};
   const http::Headers& headers = exchange.request().headers;
   if (has_conditions(headers)) {
-    CO_TRY(const auto existing, co_await find_file(client, request.path, request.user));
+    CO_TRY(const auto existing, co_await find_file(*files, request.path, request.user));
     const WriteConditions conditions = judge_write(headers, existing);
     if (conditions.verdict == Verdict::kFailed) {
       co_return precondition_failed();
@@ -134,7 +132,7 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
     request.only_new = conditions.only_new;
     request.only_version = conditions.only_version;
   }
-  CO_TRY(const auto writer, co_await client.write_file(std::move(request)));
+  CO_TRY(const auto writer, co_await files->write_file(std::move(request)));
   std::string buffer(kUploadPieceBytes, '\0');
   for (;;) {
     CO_TRY(const auto got, co_await exchange.body().read(buffer));
@@ -144,6 +142,7 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
     CO_TRY_DO(co_await writer->write(std::string_view{buffer}.substr(0, got)));
   }
   CO_TRY(const auto info, co_await writer->finish());
+  CO_TRY_DO(co_await files->sync(std::move(target.path), false));
   http::Response response =
       data_response(200, Json::object({{"written", true}, {"size", info.size}}));
   response.headers.set("ETag", etag_of(info));
@@ -151,61 +150,66 @@ Task<> FileRoutes::write(NativeExchange& exchange, SandboxRef sandbox) {
   co_return co_await exchange.respond(std::move(response));
 }
 
-Task<> FileRoutes::remove(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_file_target(exchange.request().query, contexts_.defaults(sandbox)));
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(
-      co_await client.remove({.path = std::move(target.path), .user = std::move(target.user)}));
+Task<> FileRoutes::remove(NativeExchange& exchange, PlaceRef place) {
+  CO_TRY(auto target, parse_file_target(exchange.request().query, places_.defaults(place)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY_DO(co_await files->remove({.path = target.path, .user = std::move(target.user)}));
+  CO_TRY_DO(co_await files->sync(std::move(target.path), false));
   co_return co_await respond_flag(exchange, 200, "deleted");
 }
 
-Task<> FileRoutes::stat(NativeExchange& exchange, SandboxRef sandbox) {
-  CO_TRY(auto target, parse_file_target(exchange.request().query, contexts_.defaults(sandbox)));
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
+Task<> FileRoutes::stat(NativeExchange& exchange, PlaceRef place) {
+  CO_TRY(auto target, parse_file_target(exchange.request().query, places_.defaults(place)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
   CO_TRY(auto info,
-         co_await client.stat({.path = std::move(target.path), .user = std::move(target.user)}));
+         co_await files->stat({.path = std::move(target.path), .user = std::move(target.user)}));
   info.path = std::move(target.requested);
   co_return co_await exchange.respond(data_response(200, file_json(info)));
 }
 
-Task<> FileRoutes::list(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::list(NativeExchange& exchange, PlaceRef place) {
   const std::string& query = exchange.request().query;
-  CO_TRY(auto target, parse_file_target(query, contexts_.defaults(sandbox)));
+  CO_TRY(auto target, parse_file_target(query, places_.defaults(place)));
   Page page;
   CO_TRY(page.limit, query_integer(query, "limit", 1, kMaxListLimit));
   CO_TRY(const auto offset, query_integer(query, "offset", 0, INT64_MAX));
   page.offset = offset.value_or(0);
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY(const auto reader, co_await client.read_directory(
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(const auto reader, co_await files->read_directory(
                                 {.path = std::move(target.path), .user = std::move(target.user)}));
   co_return co_await send_entries(exchange, *reader, page);
 }
 
-Task<> FileRoutes::move(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::move(NativeExchange& exchange, PlaceRef place) {
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(const auto fields, Fields::of(body, "", {"source", "destination", "user"}));
   CO_TRY(const auto source, fields.required_string("source"));
   CO_TRY(const auto destination, fields.required_string("destination"));
   CO_TRY(const auto user, fields.string("user"));
-  const control::TemplateDefaults defaults = contexts_.defaults(sandbox);
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.move({.source = absolute_path(source, defaults),
-                                  .destination = absolute_path(destination, defaults),
-                                  .user = user.value_or(defaults.user)}));
+  const control::FileDefaults defaults = places_.defaults(place);
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  guest::MoveRequest request{.source = absolute_path(source, defaults),
+                             .destination = absolute_path(destination, defaults),
+                             .user = defaults.choose_user(user)};
+  CO_TRY_DO(co_await files->move(request));
+  CO_TRY_DO(co_await files->sync(std::move(request.destination), false));
+  CO_TRY_DO(co_await files->sync(std::move(request.source), false));
   co_return co_await respond_flag(exchange, 200, "moved");
 }
 
-Task<> FileRoutes::change_mode(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::change_mode(NativeExchange& exchange, PlaceRef place) {
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(const auto fields, Fields::of(body, "", {"path", "mode", "user"}));
   CO_TRY(const auto path, fields.required_string("path"));
   CO_TRY(const auto text, fields.required_string("mode"));
   CO_TRY(const auto user, fields.string("user"));
   CO_TRY(const auto mode, parse_mode(text));
-  const control::TemplateDefaults defaults = contexts_.defaults(sandbox);
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY_DO(co_await client.change_mode(
-      {.path = absolute_path(path, defaults), .user = user.value_or(defaults.user), .mode = mode}));
+  const control::FileDefaults defaults = places_.defaults(place);
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  std::string absolute = absolute_path(path, defaults);
+  CO_TRY_DO(co_await files->change_mode(
+      {.path = absolute, .user = defaults.choose_user(user), .mode = mode}));
+  CO_TRY_DO(co_await files->sync(std::move(absolute), false));
   co_return co_await respond_flag(exchange, 200, "changed");
 }
 

@@ -12,7 +12,7 @@
 namespace atl::service::native {
 namespace {
 
-using control::SandboxRef;
+using control::PlaceRef;
 
 constexpr std::int64_t kDefaultResults = 1000;
 constexpr std::int64_t kMaxResults = 10'000;
@@ -80,12 +80,12 @@ std::vector<std::string> anywhere(std::vector<std::string> globs) {
   return globs;
 }
 
-Result<Search> parse_common(const Fields& fields, const control::TemplateDefaults& defaults) {
+Result<Search> parse_common(const Fields& fields, const control::FileDefaults& defaults) {
   Search search;
   TRY(const auto path, fields.string("path"));
   search.request.path = absolute_path(path.value_or("."), defaults);
-  TRY(auto user, fields.string("user"));
-  search.request.user = user && !user->empty() ? *std::move(user) : defaults.user;
+  TRY(const auto user, fields.string("user"));
+  search.request.user = defaults.choose_user(user);
   TRY(auto included, fields.strings("include"));
   search.request.included = anywhere(std::move(included));
   TRY(auto excluded, fields.strings("exclude"));
@@ -99,7 +99,7 @@ Result<Search> parse_common(const Fields& fields, const control::TemplateDefault
   return search;
 }
 
-Result<Search> parse_glob(const Json& body, const control::TemplateDefaults& defaults) {
+Result<Search> parse_glob(const Json& body, const control::FileDefaults& defaults) {
   TRY(const auto fields, Fields::of(body, "",
                                     {"path", "user", "pattern", "include", "exclude", "ignore_case",
                                      "max_results", "timeout_ms", "fixed"}));
@@ -111,7 +111,7 @@ Result<Search> parse_glob(const Json& body, const control::TemplateDefaults& def
   return search;
 }
 
-Result<Search> parse_grep(const Json& body, const control::TemplateDefaults& defaults) {
+Result<Search> parse_grep(const Json& body, const control::FileDefaults& defaults) {
   TRY(const auto fields,
       Fields::of(body, "",
                  {"path", "user", "pattern", "fixed", "ignore_case", "include", "exclude",
@@ -197,22 +197,24 @@ Task<> answer(NativeExchange& exchange, control::GuestClient client, Search sear
 
 }  // namespace
 
-Task<> FileRoutes::glob(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::glob(NativeExchange& exchange, PlaceRef place) {
   CO_TRY(const auto body, query_as_json(exchange.request().query));
-  CO_TRY(auto search, parse_glob(body, contexts_.defaults(sandbox)));
-  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  CO_TRY(auto search, parse_glob(body, places_.defaults(place)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(auto client, guest_of(*files));
   co_return co_await answer(exchange, std::move(client), std::move(search), "entries", name_json);
 }
 
-Task<> FileRoutes::grep(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::grep(NativeExchange& exchange, PlaceRef place) {
   Json body;
   if (exchange.request().method == "POST") {
     CO_TRY(body, co_await read_json(exchange.body()));
   } else {
     CO_TRY(body, query_as_json(exchange.request().query));
   }
-  CO_TRY(auto search, parse_grep(body, contexts_.defaults(sandbox)));
-  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  CO_TRY(auto search, parse_grep(body, places_.defaults(place)));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(auto client, guest_of(*files));
   co_return co_await answer(exchange, std::move(client), std::move(search), "matches", line_json);
 }
 

@@ -39,12 +39,11 @@ std::string mode_text(std::uint32_t mode) {
 
 }  // namespace
 
-std::string absolute_path(std::string_view path, const control::TemplateDefaults& defaults) {
+std::string absolute_path(std::string_view path, const control::FileDefaults& defaults) {
   return clean(path.starts_with('/') ? std::string{path} : concat(defaults.cwd, "/", path));
 }
 
-Result<FileTarget> parse_file_target(std::string_view query,
-                                     const control::TemplateDefaults& defaults,
+Result<FileTarget> parse_file_target(std::string_view query, const control::FileDefaults& defaults,
                                      std::string_view fallback) {
   auto path = http::query_value(query, "path");
   if ((!path || path->empty()) && fallback.empty()) {
@@ -53,10 +52,9 @@ Result<FileTarget> parse_file_target(std::string_view query,
   if (!path || path->empty()) {
     path = std::string{fallback};
   }
-  auto user = http::query_value(query, "user");
   std::string absolute = absolute_path(*path, defaults);
   return FileTarget{*std::move(path), std::move(absolute),
-                    user && !user->empty() ? *std::move(user) : defaults.user};
+                    defaults.choose_user(http::query_value(query, "user"))};
 }
 
 std::string_view file_type_text(guest::FileType type) {
@@ -107,6 +105,14 @@ Json file_json(const guest::FileInfo& info) {
     json.set("link_target", info.link_target);
   }
   return json;
+}
+
+Result<control::GuestClient> guest_of(const control::Files& files) {
+  if (files.guest() == nullptr) {
+    return fail(Code::kUnimplemented, "archives and searches are not possible here",
+                "unsupported_backend");
+  }
+  return *files.guest();
 }
 
 }  // namespace atl::service::native

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "control/contexts.h"
+#include "control/files.h"
 #include "guest/wire.h"
 
 namespace atl::service::native {
@@ -20,15 +20,17 @@ struct FileTarget {
   std::string user;
 };
 
-// "." -> the template's directory, "a/../b/" -> "/workspace/b/".
-std::string absolute_path(std::string_view path, const control::TemplateDefaults& defaults);
+// "." -> the default directory, "a/../b/" -> "/workspace/b/".
+std::string absolute_path(std::string_view path, const control::FileDefaults& defaults);
 // From ?path= and ?user=; a path is required unless `fallback` is given.
-Result<FileTarget> parse_file_target(std::string_view query,
-                                     const control::TemplateDefaults& defaults,
+Result<FileTarget> parse_file_target(std::string_view query, const control::FileDefaults& defaults,
                                      std::string_view fallback = {});
 
 std::string_view file_type_text(guest::FileType type);
 std::string_view file_event_name(guest::FileEventType type);
 Json file_json(const guest::FileInfo& info);
+
+// For what only a guest can do; else says so.
+Result<control::GuestClient> guest_of(const control::Files& files);
 
 }  // namespace atl::service::native

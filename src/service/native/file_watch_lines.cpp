@@ -20,12 +20,12 @@ std::string event_line(const guest::FileEvent& event) {
 
 }  // namespace
 
-Task<> FileRoutes::watch_lines(NativeExchange& exchange, control::SandboxRef sandbox) {
+Task<> FileRoutes::watch_lines(NativeExchange& exchange, control::PlaceRef place) {
   const auto& query = exchange.request().query;
-  CO_TRY(auto target, parse_file_target(query, contexts_.defaults(sandbox)));
+  CO_TRY(auto target, parse_file_target(query, places_.defaults(place)));
   CO_TRY(const bool recursive, query_boolean(query, "recursive"));
-  CO_TRY(const auto client, co_await contexts_.guest(std::move(sandbox)));
-  CO_TRY(const auto watch, co_await client.watch({.path = std::move(target.path),
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
+  CO_TRY(const auto watch, co_await files->watch({.path = std::move(target.path),
                                                   .user = std::move(target.user),
                                                   .recursive = recursive}));
   CO_TRY_DO(co_await start_lines(exchange, 200));

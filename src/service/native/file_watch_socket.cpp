@@ -19,7 +19,7 @@
 namespace atl::service::native {
 namespace {
 
-using control::SandboxRef;
+using control::PlaceRef;
 
 constexpr std::size_t kMaxSocketMessageBytes = 64 * 1024;
 constexpr std::size_t kMaxWatchesPerSocket = 32;
@@ -40,9 +40,8 @@ struct Watch {
 
 class FileWatchSocket {
  public:
-  FileWatchSocket(control::GuestClient client, control::TemplateDefaults defaults,
-                  http::WebSocket& socket)
-      : client_(std::move(client)), defaults_(std::move(defaults)), socket_(socket) {}
+  FileWatchSocket(control::Files& files, control::FileDefaults defaults, http::WebSocket& socket)
+      : files_(files), defaults_(std::move(defaults)), socket_(socket) {}
 
   // Until the client has gone.
   Task<> run() {
@@ -98,11 +97,11 @@ class FileWatchSocket {
     }
     const guest::WatchRequest request{
         .path = absolute_path(path, defaults_), .user = defaults_.user, .recursive = recursive};
-    auto events = co_await client_.watch(request);
+    auto events = co_await files_.watch(request);
     if (!events && events.error().reason == "file_not_found") {
-      CO_TRY_DO(co_await client_.make_directory(
+      CO_TRY_DO(co_await files_.make_directory(
           {.path = request.path, .user = request.user, .make_parents = true}));
-      events = co_await client_.watch(request);
+      events = co_await files_.watch(request);
     }
     if (!events) {
       co_return fail(std::move(events).error());
@@ -176,8 +175,8 @@ class FileWatchSocket {
     co_return co_await socket_.send_text(text);
   }
 
-  const control::GuestClient client_;
-  const control::TemplateDefaults defaults_;
+  control::Files& files_;
+  const control::FileDefaults defaults_;
   http::WebSocket& socket_;
   Scope* sending_ = nullptr;
   std::map<std::string, std::shared_ptr<Watch>> watches_;
@@ -185,18 +184,16 @@ class FileWatchSocket {
 
 }  // namespace
 
-Task<> FileRoutes::watch(NativeExchange& exchange, SandboxRef sandbox) {
+Task<> FileRoutes::watch(NativeExchange& exchange, PlaceRef place) {
   if (wants_lines(exchange)) {
-    co_return co_await watch_lines(exchange, std::move(sandbox));
+    co_return co_await watch_lines(exchange, std::move(place));
   }
-  control::TemplateDefaults defaults = contexts_.defaults(sandbox);
-  if (auto user = http::query_value(exchange.request().query, "user"); user && !user->empty()) {
-    defaults.user = *std::move(user);
-  }
-  CO_TRY(auto client, co_await contexts_.guest(std::move(sandbox)));
+  control::FileDefaults defaults = places_.defaults(place);
+  defaults.user = defaults.choose_user(http::query_value(exchange.request().query, "user"));
+  CO_TRY(const auto files, co_await places_.open(std::move(place)));
   CO_TRY(const auto socket,
          co_await exchange.accept_websocket({.max_message_bytes = kMaxSocketMessageBytes}));
-  FileWatchSocket connection{std::move(client), std::move(defaults), *socket};
+  FileWatchSocket connection{*files, std::move(defaults), *socket};
   co_return co_await connection.run();
 }
 

@@ -44,7 +44,7 @@ Result<std::string_view> key_of(const http::Headers& headers) {
 NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
                      control::Contexts& contexts, control::Identity& identity,
                      const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates,
-                     control::TreeArchives* archives)
+                     control::TreeArchives* archives, control::Volumes* volumes)
     : identity_(identity),
       metrics_(metrics),
       idempotency_(clock),
@@ -52,8 +52,13 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
       sandboxes_(sandboxes, snapshots, clock),
       state_(sandboxes, snapshots),
       contexts_(contexts, idempotency_),
-      files_(contexts, sandboxes, archives),
-      templates_(sandboxes, templates) {
+      sandbox_files_(contexts, sandboxes),
+      files_({.prefix = "/api/v1/sandboxes/{id}/files",
+              .read = control::Permission::kSandboxRead,
+              .write = control::Permission::kSandboxWrite},
+             sandbox_files_, archives),
+      templates_(sandboxes, templates),
+      volumes_(volumes) {
   RouteTable table{router_, sandboxes};
   meta_.add_to(table);
   sandboxes_.add_to(table);
@@ -61,6 +66,14 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
   contexts_.add_to(table);
   files_.add_to(table);
   templates_.add_to(table);
+  volumes_.add_to(table);
+  if (volumes != nullptr) {
+    volume_files_.emplace(FileRoutes::Where{.prefix = "/api/v1/sandboxvolumes/{id}/files",
+                                            .read = control::Permission::kVolumeFileRead,
+                                            .write = control::Permission::kVolumeFileWrite},
+                          *volumes, archives);
+    volume_files_->add_to(table);
+  }
   add_contract_routes(table);
   routes_ = table.entries();
 }

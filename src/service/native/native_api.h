@@ -7,11 +7,13 @@
 #include "base/metrics.h"
 #include "control/contexts.h"
 #include "control/identity.h"
+#include "control/sandbox_files.h"
 #include "control/sandboxes.h"
 #include "http/router.h"
 #include "service/native/file_routes.h"
 #include "service/native/routes.h"
 #include "service/native/template_routes.h"
+#include "service/native/volume_routes.h"
 
 namespace atl::service::native {
 
@@ -20,7 +22,7 @@ class NativeApi {
   NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
             control::Contexts& contexts, control::Identity& identity, const WallClock& clock,
             Metrics& metrics, control::TemplateJobs* templates = nullptr,
-            control::TreeArchives* archives = nullptr);
+            control::TreeArchives* archives = nullptr, control::Volumes* volumes = nullptr);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 
@@ -43,8 +45,11 @@ class NativeApi {
   SandboxRoutes sandboxes_;
   StateRoutes state_;
   ContextRoutes contexts_;
+  control::SandboxFiles sandbox_files_;
   FileRoutes files_;
   TemplateRoutes templates_;
+  VolumeRoutes volumes_;
+  std::optional<FileRoutes> volume_files_;
   std::vector<RouteEntry> routes_;
 };
 

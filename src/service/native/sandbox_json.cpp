@@ -37,6 +37,44 @@ std::string runtime_id(const Sandbox& sandbox) {
                                                   : concat(sandbox.id, "-", sandbox.generation);
 }
 
+Json mount_states_json(const Sandbox& sandbox) {
+  Json list = Json::array();
+  for (const control::Mount& mount : sandbox.mounts) {
+    list.push(Json::object({{"sandboxvolume_id", mount.volume_id},
+                            {"mount_point", mount.path},
+                            {"read_only", mount.read_only},
+                            {"state", "mounted"},
+                            {"mounted_at", rfc3339(sandbox.claimed_at)},
+                            {"mounted_duration_sec", 0}}));
+  }
+  return list;
+}
+
+Json mounts_json(const Sandbox& sandbox) {
+  Json list = Json::array();
+  for (const control::Mount& mount : sandbox.mounts) {
+    list.push(Json::object({{"sandboxvolume_id", mount.volume_id},
+                            {"mount_point", mount.path},
+                            {"read_only", mount.read_only}}));
+  }
+  return list;
+}
+
+Result<std::vector<control::Mount>> parse_mounts(const Fields& fields) {
+  std::vector<control::Mount> mounts;
+  TRY(const auto objects,
+      fields.objects("mounts", {"sandboxvolume_id", "mount_point", "read_only"}));
+  for (const Fields& object : objects) {
+    control::Mount mount;
+    TRY(mount.volume_id, object.required_string("sandboxvolume_id"));
+    TRY(mount.path, object.required_string("mount_point"));
+    TRY(const auto read_only, object.boolean("read_only"));
+    mount.read_only = read_only.value_or(false);
+    mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
 Json claimed_json(const Sandbox& sandbox) {
   return Json::object({{"sandbox_id", sandbox.id},
                        {"name", name_json(sandbox)},
@@ -45,7 +83,7 @@ Json claimed_json(const Sandbox& sandbox) {
                        {"runtime_id", runtime_id(sandbox)},
                        {"template", sandbox.template_name},
                        {"cluster_id", "default"},
-                       {"bootstrap_mounts", Json::array()}});
+                       {"bootstrap_mounts", mount_states_json(sandbox)}});
 }
 
 Result<control::ResourceRequest> parse_resources(const Fields& config) {
@@ -139,6 +177,7 @@ Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires
                             {"hard_ttl", sandbox.hard_ttl_seconds},
                             {"idle_ttl", sandbox.idle_ttl_seconds},
                             {"parent_id", sandbox.parent_id},
+                            {"mounts", mounts_json(sandbox)},
                             {"expires_at", rfc3339_or_null(sandbox.expires_at)},
                             {"hard_expires_at", rfc3339_or_null(sandbox.hard_expires_at)},
                             {"idle_expires_at", rfc3339_or_null(idle_expires_at)},
@@ -171,7 +210,7 @@ Result<ParsedClaim> parse_claim(const Json& body) {
   TRY(const auto fields, Fields::of(body, "",
                                     {"template", "name", "get_or_create", "count", "partial",
                                      "config", "snapshot_id", "mounts"}));
-  TRY_DO(fields.refuse_missing_features({"mounts"}));
+  TRY(request.mounts, parse_mounts(fields));
   TRY(const auto snapshot_id, fields.string("snapshot_id"));
   claim.snapshot_id = snapshot_id.value_or("");
   if (claim.snapshot_id.empty() || fields.has("template")) {

@@ -57,4 +57,32 @@ Result<StringMap> decode_map(const std::string& column) {
   return values;
 }
 
+std::string encode_mounts(const std::vector<Mount>& mounts) {
+  Json list = Json::array();
+  for (const Mount& mount : mounts) {
+    list.push(Json::object(
+        {{"volume", mount.volume_id}, {"path", mount.path}, {"read_only", mount.read_only}}));
+  }
+  return list.dump();
+}
+
+Result<std::vector<Mount>> decode_mounts(const std::string& column) {
+  const auto parsed = Json::parse(column);
+  if (!parsed || parsed->as_array() == nullptr) {
+    return damaged();
+  }
+  std::vector<Mount> mounts;
+  for (const Json& element : *parsed->as_array()) {
+    const Json* volume = element.find("volume");
+    const Json* path = element.find("path");
+    const Json* read_only = element.find("read_only");
+    if (volume == nullptr || volume->as_string() == nullptr || path == nullptr ||
+        path->as_string() == nullptr || read_only == nullptr || read_only->as_bool() == nullptr) {
+      return damaged();
+    }
+    mounts.push_back({*volume->as_string(), *path->as_string(), *read_only->as_bool()});
+  }
+  return mounts;
+}
+
 }  // namespace atl::store

@@ -46,6 +46,7 @@ Result<Sandbox> read_sandbox(Statement& row) {
   sandbox.idle_ttl_seconds = row.integer();
   sandbox.parent_id = row.text();
   sandbox.ephemeral_tmp = row.integer() != 0;
+  TRY(sandbox.mounts, decode_mounts(row.text()));
   return sandbox;
 }
 
@@ -53,14 +54,15 @@ Result<> insert_row(Database& database, const Sandbox& sandbox) {
   const std::string layers = encode_list(sandbox.layers);
   const std::string env = encode_map(sandbox.env);
   const std::string labels = encode_map(sandbox.labels);
+  const std::string mounts = encode_mounts(sandbox.mounts);
   TRY(auto row,
       database.prepare("INSERT INTO sandboxes (id, team_id, template, layers, status, generation,"
                        " env, memory_bytes, cpu_millis, process_count, disk_bytes, auto_resume,"
                        " ttl_seconds, hard_ttl_seconds, expires_at, hard_expires_at, labels,"
                        " failure, claimed_at, created_at, updated_at, name, idle_ttl_seconds,"
-                       " parent_id, ephemeral_tmp)"
+                       " parent_id, ephemeral_tmp, mounts)"
                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-                       " nullif(?, ''), ?, ?, ?)"));
+                       " nullif(?, ''), ?, ?, ?, ?)"));
   row->bind(sandbox.id).bind(sandbox.team_id).bind(sandbox.template_name).bind(layers);
   row->bind(status_name(sandbox.status)).bind(sandbox.generation).bind(env);
   bind_limits(*row, sandbox.limits);
@@ -72,23 +74,25 @@ Result<> insert_row(Database& database, const Sandbox& sandbox) {
       .bind(sandbox.idle_ttl_seconds)
       .bind(sandbox.parent_id)
       .bind(std::int64_t{sandbox.ephemeral_tmp})
+      .bind(mounts)
       .run();
 }
 
 Result<> configure_row(Database& database, const Sandbox& sandbox, const Expected& expected) {
   const std::string env = encode_map(sandbox.env);
   const std::string labels = encode_map(sandbox.labels);
+  const std::string mounts = encode_mounts(sandbox.mounts);
   TRY(auto row,
       database.prepare("UPDATE sandboxes SET env = ?, labels = ?, memory_bytes = ?, cpu_millis = ?,"
                        " process_count = ?, disk_bytes = ?, auto_resume = ?, ttl_seconds = ?,"
                        " hard_ttl_seconds = ?, idle_ttl_seconds = ?, expires_at = ?,"
-                       " hard_expires_at = ?, updated_at = ?"
+                       " hard_expires_at = ?, updated_at = ?, mounts = ?"
                        " WHERE id = ? AND status = ? AND generation = ?"));
   row->bind(env).bind(labels);
   bind_limits(*row, sandbox.limits);
   row->bind(std::int64_t{sandbox.auto_resume}).bind(sandbox.ttl_seconds);
   row->bind(sandbox.hard_ttl_seconds).bind(sandbox.idle_ttl_seconds).bind(sandbox.expires_at);
-  row->bind(sandbox.hard_expires_at).bind(sandbox.updated_at).bind(sandbox.id);
+  row->bind(sandbox.hard_expires_at).bind(sandbox.updated_at).bind(mounts).bind(sandbox.id);
   return row->bind(status_name(expected.status)).bind(expected.generation).run();
 }
 

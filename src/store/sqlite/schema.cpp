@@ -100,8 +100,25 @@ ALTER TABLE sandboxes ADD COLUMN ephemeral_tmp INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE snapshots ADD COLUMN ephemeral_tmp INTEGER NOT NULL DEFAULT 0;
 )";
 
-constexpr std::array<const char*, 6> kMigrations{kFirst,  kSecond,   kThird,
-                                                 kFourth, kFamilies, kEphemeralTmp};
+// Directories that live on their own.
+constexpr const char* kVolumes = R"(
+ALTER TABLE sandboxes ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]';
+CREATE TABLE volumes (
+  id TEXT PRIMARY KEY, team_id TEXT NOT NULL REFERENCES teams(id), user_id TEXT NOT NULL,
+  source_volume_id TEXT NOT NULL, ready INTEGER NOT NULL, access_mode TEXT NOT NULL,
+  posix_uid INTEGER NOT NULL, posix_gid INTEGER NOT NULL, disk_bytes INTEGER NOT NULL,
+  backend TEXT NOT NULL, settings TEXT NOT NULL, created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE volume_snapshots (
+  id TEXT PRIMARY KEY, team_id TEXT NOT NULL REFERENCES teams(id), volume_id TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, size_bytes INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, expires_at INTEGER
+) STRICT, WITHOUT ROWID;
+)";
+
+constexpr std::array<const char*, 7> kMigrations{kFirst,    kSecond,       kThird,  kFourth,
+                                                 kFamilies, kEphemeralTmp, kVolumes};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

@@ -13,6 +13,7 @@
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/snapshot_rows.h"
+#include "store/sqlite/volume_rows.h"
 
 namespace atl::store {
 namespace {
@@ -48,9 +49,36 @@ class SqliteStore final : public Store {
   Result<std::vector<Snapshot>> list_snapshots() override;
   Result<> note_restore(const std::string& sandbox_id, const Relative::Restore& restore) override;
   Result<std::vector<Relative>> list_relatives(const std::string& team_id) override;
+  Result<> put_volume(const Volume& volume) override {
+    return durably([&] { return volume_rows::put(*database_, volume); });
+  }
+  Result<> remove_volume(const std::string& id) override {
+    return durably([&] { return volume_rows::remove(*database_, id); });
+  }
+  Result<> insert_volume_snapshot(const VolumeSnapshot& snapshot) override {
+    return durably([&] { return volume_rows::insert_snapshot(*database_, snapshot); });
+  }
+  Result<> remove_volume_snapshot(const std::string& id) override {
+    return durably([&] { return volume_rows::remove_snapshot(*database_, id); });
+  }
+  Result<std::vector<Volume>> list_volumes() override {
+    const std::lock_guard lock{mutex_};
+    return volume_rows::list(*database_);
+  }
+  Result<std::vector<VolumeSnapshot>> list_volume_snapshots() override {
+    const std::lock_guard lock{mutex_};
+    return volume_rows::list_snapshots(*database_);
+  }
   Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) override;
 
  private:
+  template <class Change>
+  Result<> durably(Change change) {
+    const std::lock_guard lock{mutex_};
+    TRY(auto transaction, Transaction::begin(*database_, true));
+    TRY_DO(change());
+    return transaction->commit();
+  }
   Result<> append_event(const Event& event);
   // After a compare-and-set that changed nothing: says why.
   Result<> explain_unchanged(const std::string& id, const Expected& expected);

@@ -1335,6 +1335,420 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxvolumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The volumes of the team
+         * @description Oldest first.
+         */
+        get: operations["listVolumes"];
+        put?: never;
+        /**
+         * Make a volume
+         * @description A directory that lives on its own and that sandboxes mount. RWO is for one sandbox at a time, ROX for any number that only read, RWX for any number.
+         */
+        post: operations["createVolume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Describe a volume
+         * @description With its size at this moment and the sandboxes that have it.
+         */
+        get: operations["getVolume"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a volume
+         * @description It goes with its snapshots. One that sandboxes have mounted goes only with `force`; they lose it and run on. What is gone already is no error.
+         */
+        delete: operations["deleteVolume"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a volume with the files of this one
+         * @description At the same cost for any size, also while it is mounted. Both go their own ways from then on.
+         */
+        post: operations["forkVolume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The snapshots of a volume
+         * @description Oldest first.
+         */
+        get: operations["listVolumeSnapshots"];
+        put?: never;
+        /**
+         * Keep the files of this moment
+         * @description At the same cost for any size, also while it is mounted.
+         */
+        post: operations["createVolumeSnapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/snapshots/{snapshot_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+                /** @description The id of the snapshot. */
+                snapshot_id: components["parameters"]["VolumeSnapshotId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Describe a snapshot of a volume
+         * @description By its id.
+         */
+        get: operations["getVolumeSnapshot"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a snapshot of a volume
+         * @description Volumes that began as it stay. What is gone already is no error.
+         */
+        delete: operations["deleteVolumeSnapshot"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/snapshots/{snapshot_id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+                /** @description The id of the snapshot. */
+                snapshot_id: components["parameters"]["VolumeSnapshotId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a volume the files of a snapshot
+         * @description Wholly or not at all. While a sandbox that runs or stands still with its memory has it, only with `force`; then that sandbox starts again from its files.
+         */
+        post: operations["restoreVolume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read a file
+         * @description Its bytes as they are; a `Range` of one interval is honoured, several are answered with the
+         *     whole file. With `Accept: application/json` the content comes in the envelope as base64.
+         *     `ETag` and `Last-Modified` come with every answer; `If-None-Match`, `If-Modified-Since`,
+         *     `If-Match`, `If-Unmodified-Since` and `If-Range` count. The type is guessed from the name,
+         *     never as JSON or as something a browser would run. `HEAD` gives the same headers.
+         */
+        get: operations["readVolumeFile"];
+        put?: never;
+        /**
+         * Write a file or make a directory
+         * @description The body is the content, of any size; the file appears whole or not at all, and directories
+         *     above it are made. `If-Match` replaces only the version with that ETag, `If-None-Match: *`
+         *     only makes a new file; otherwise the answer is 412 and nothing changes. With `mkdir=true` a directory is made instead and the body is not read.
+         */
+        post: operations["writeVolumeFile"];
+        /**
+         * Delete a file or a tree
+         * @description A directory goes with everything in it; a link goes, not what it points to.
+         */
+        delete: operations["deleteVolumeFile"];
+        options?: never;
+        /**
+         * The headers of a file
+         * @description What reading it would answer, without the content.
+         */
+        head: operations["headVolumeFile"];
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/stat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Describe a file
+         * @description A link is described itself, not followed.
+         */
+        get: operations["statVolumeFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List a directory
+         * @description Its entries in no particular order, streamed. With a `limit` it is a page, and `has_more`
+         *     tells whether there is another; the order stays while nothing in the directory changes.
+         */
+        get: operations["listVolumeFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/watch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch files (WebSocket or lines)
+         * @description Changes of files as they happen, up to 32 watches on one WebSocket, over HTTP/1.1 or HTTP/2.
+         *     A directory that is missing is made. `subscribed` comes before the first `event` of a watch,
+         *     `unsubscribed` after the last; `unsubscribe` without a `watch_id` means all of them. A
+         *     rename is `rename` of the old path and `create` of the new one. A client that reads slowly
+         *     holds the watch up; when changes were missed meanwhile, an event `overflow` says: look again.
+         *
+         *     With `Accept: application/x-ndjson` and without a WebSocket the answer is one watch, of `path`,
+         *     a line per change; the first line is `subscribed`, and there is a blank line now and then.
+         *     What is missing is 404 then. The client ends it by going away.
+         */
+        get: operations["watchVolumeFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * A tree as a tar
+         * @description What is in a directory, or one file, as a tar (pax) that streams: modes, owners, times,
+         *     symbolic and hard links are kept. An archive that cannot be finished breaks off.
+         */
+        get: operations["downloadVolumeArchive"];
+        /**
+         * Unpack a tar into a directory
+         * @description The body is a tar (ustar, pax or GNU), plain or compressed with gzip, zstd, xz or bzip2; it
+         *     is unpacked while it arrives. The directory is made when missing, files are replaced,
+         *     nothing is written outside of it and nothing through a symbolic link. Devices and FIFOs are
+         *     left out. What it makes belongs to the volume's ids. When it fails, the message names the entry,
+         *     and what was written before stays.
+         */
+        put: operations["uploadVolumeArchive"];
+        /**
+         * Unpack a tar into a directory
+         * @description The body is a tar (ustar, pax or GNU), plain or compressed with gzip, zstd, xz or bzip2; it
+         *     is unpacked while it arrives. The directory is made when missing, files are replaced,
+         *     nothing is written outside of it and nothing through a symbolic link. Devices and FIFOs are
+         *     left out. What it makes belongs to the volume's ids. When it fails, the message names the entry,
+         *     and what was written before stays.
+         */
+        post: operations["postVolumeArchive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/glob": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find files by name
+         * @description `*`, `?` and `[..]` stay within a component, `**` is any number of them; hidden names count
+         *     like others, links are not followed. A pattern that begins with `/` is meant from the root.
+         */
+        get: operations["globVolumeFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/grep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find lines in files
+         * @description The same as with a body; the fields are query parameters.
+         */
+        get: operations["grepVolumeFiles"];
+        put?: never;
+        /**
+         * Find lines in files
+         * @description Every line that matches, below a directory or in one file. The expressions are RE2's, but
+         *     for one byte at a time and without back references and look-around; the time a match takes
+         *     grows with the text alone. Binary files are skipped, links are not followed. An answer that
+         *     is not everything says `truncated`. The search ends when the client goes away.
+         */
+        post: operations["searchVolumeFiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move or rename
+         * @description Replaces a file at the destination.
+         */
+        post: operations["moveVolumeFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxvolumes/{id}/files/chmod": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change permissions
+         * @description Sets the mode of a file or a directory.
+         */
+        post: operations["changeVolumeFileMode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1553,6 +1967,8 @@ export interface components {
         SandboxCreate: {
             /** @description Begin with the files of this snapshot. */
             snapshot_id?: string;
+            /** @description Volumes to mount. What the template offers only to read is mounted so. */
+            mounts?: components["schemas"]["VolumeMount"][];
             /**
              * @description Name or alias of a template.
              * @example default
@@ -1582,6 +1998,127 @@ export interface components {
             /** @description One for each that is missing (`partial`). */
             failures: components["schemas"]["Error"][];
         };
+        /** @enum {string} */
+        VolumeAccessMode: "RWO" | "ROX" | "RWX";
+        VolumeCreate: {
+            /** @description Begin with the files of this snapshot of a volume. */
+            snapshot_id?: string;
+            /**
+             * @description s0fs: the disk of this server.
+             * @default s0fs
+             * @enum {string}
+             */
+            backend?: "s0fs" | "s3";
+            /** @description Of backend s3. */
+            s3?: Record<string, never>;
+            /**
+             * Format: int64
+             * @description Whose files are made by this API; also the owner of the root.
+             * @default 0
+             */
+            default_posix_uid?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            default_posix_gid?: number;
+            access_mode?: components["schemas"]["VolumeAccessMode"];
+            /**
+             * @description How much it can hold at most, such as 10Gi, the default.
+             * @example 1Gi
+             */
+            size?: string;
+        };
+        VolumeFork: {
+            /** Format: int64 */
+            default_posix_uid?: number;
+            /** Format: int64 */
+            default_posix_gid?: number;
+            access_mode?: components["schemas"]["VolumeAccessMode"];
+        };
+        Volume: {
+            id: string;
+            team_id: string;
+            /** @description The key that made it. */
+            user_id: string;
+            /** @description Whose files it began with. */
+            source_volume_id: string | null;
+            /** Format: int64 */
+            default_posix_uid: number;
+            /** Format: int64 */
+            default_posix_gid: number;
+            access_mode: components["schemas"]["VolumeAccessMode"];
+            /** @enum {string} */
+            backend: "s0fs" | "s3";
+            /**
+             * Format: int64
+             * @description How much it can hold.
+             */
+            size_bytes: number;
+            /**
+             * Format: int64
+             * @description How much it holds.
+             */
+            metered_storage_bytes: number | null;
+            /** Format: date-time */
+            storage_observed_at: string | null;
+            /** @description The sandboxes that have it. */
+            mounted_in: string[];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        VolumeSnapshotCreate: {
+            name: string;
+            description?: string;
+            /**
+             * Format: date-time
+             * @description When it is deleted by itself.
+             */
+            expires_at?: string;
+        };
+        VolumeSnapshot: {
+            id: string;
+            volume_id: string;
+            name: string;
+            description: string;
+            /** Format: int64 */
+            size_bytes: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string | null;
+        };
+        VolumeRestore: {
+            /** @default false */
+            force?: boolean;
+        };
+        VolumeRestored: {
+            /** @enum {string} */
+            status: "restored";
+        };
+        VolumeMount: {
+            sandboxvolume_id: string;
+            /**
+             * @description An absolute path, made when missing; not / and not in /proc, /sys or /dev.
+             * @example /workspace/data
+             */
+            mount_point: string;
+            /** @default false */
+            read_only?: boolean;
+        };
+        VolumeMountState: {
+            sandboxvolume_id: string;
+            mount_point: string;
+            read_only: boolean;
+            /** @enum {string} */
+            state: "mounted";
+            /** Format: date-time */
+            mounted_at: string;
+            /** Format: int64 */
+            mounted_duration_sec?: number;
+        };
         /** @description A new sandbox, in short. */
         SandboxClaim: {
             sandbox_id: string;
@@ -1592,12 +2129,14 @@ export interface components {
             runtime_id?: string;
             template: string;
             cluster_id: string;
-            bootstrap_mounts: Record<string, never>[];
+            bootstrap_mounts: components["schemas"]["VolumeMountState"][];
         };
         Sandbox: {
             id: string;
             /** @description The sandbox whose files it began with; empty: a template's. */
             parent_id: string;
+            /** @description The volumes it has. */
+            mounts: components["schemas"]["VolumeMount"][];
             name: string | null;
             template_id: string;
             team_id: string;
@@ -2687,6 +3226,10 @@ export interface components {
         };
     };
     parameters: {
+        /** @description The id of the volume. */
+        VolumeId: string;
+        /** @description The id of the snapshot. */
+        VolumeSnapshotId: string;
         /**
          * @description The sandbox.
          * @example rs-default-ofcwj72evt
@@ -5740,6 +6283,1229 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
+        };
+    };
+    listVolumes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of the team's. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Volume"][];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createVolume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "access_mode": "RWX",
+                 *       "size": "1Gi"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VolumeCreate"];
+            };
+        };
+        responses: {
+            /** @description The volume, on disk. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Volume"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    getVolume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The volume. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Volume"];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    deleteVolume: {
+        parameters: {
+            query?: {
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Deleted"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    forkVolume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "access_mode": "RWO"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VolumeFork"];
+            };
+        };
+        responses: {
+            /** @description The new volume, on disk. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Volume"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    listVolumeSnapshots: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["VolumeSnapshot"][];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createVolumeSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "before-import"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VolumeSnapshotCreate"];
+            };
+        };
+        responses: {
+            /** @description The snapshot, on disk. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["VolumeSnapshot"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    getVolumeSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+                /** @description The id of the snapshot. */
+                snapshot_id: components["parameters"]["VolumeSnapshotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The snapshot. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["VolumeSnapshot"];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    deleteVolumeSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+                /** @description The id of the snapshot. */
+                snapshot_id: components["parameters"]["VolumeSnapshotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Deleted"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    restoreVolume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+                /** @description The id of the snapshot. */
+                snapshot_id: components["parameters"]["VolumeSnapshotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "force": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["VolumeRestore"];
+            };
+        };
+        responses: {
+            /** @description The files are those of the snapshot. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["VolumeRestored"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    readVolumeFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+            };
+            header?: {
+                /** @description `bytes=0-99`, `bytes=100-` or `bytes=-100`. */
+                Range?: string;
+                /** @description ETags of versions that need not be sent again. */
+                "If-None-Match"?: string;
+                /** @description The ETag, or the `Last-Modified`, for which the range is meant. */
+                "If-Range"?: string;
+            };
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole file. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Accept-Ranges"?: "bytes";
+                    ETag?: string;
+                    "Last-Modified"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                    "application/octet-stream": unknown;
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FileContent"];
+                    };
+                };
+            };
+            /** @description The part that was asked for. */
+            206: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Content-Range"?: string;
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description The version that the client has is the current one. */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            416: components["responses"]["RangeNotSatisfiable"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    writeVolumeFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description Make a directory. */
+                mkdir?: boolean;
+                /** @description With `mkdir`, make those above it too; one that exists is no error. */
+                recursive?: boolean;
+            };
+            header?: {
+                /** @description The ETag of the version to replace, or `*`. */
+                "If-Match"?: string;
+                /** @description `*`: only when there is no such file yet. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description The file is written. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    "Last-Modified"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FileWritten"];
+                    };
+                };
+            };
+            /** @description The directory is made. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Created"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    deleteVolumeFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Deleted"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    headVolumeFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file can be read. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    ETag?: string;
+                    "Last-Modified"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The version that the client has is the current one. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No valid API key. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The user may not read it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description There is no such file. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is no file. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Something went wrong on the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox's agent is broken. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox is not reachable. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The sandbox's agent did not answer in time. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    statVolumeFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What it is. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FileInfo"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listVolumeFiles: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                limit?: number;
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entries. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FileList"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    watchVolumeFiles: {
+        parameters: {
+            query?: {
+                /** @description What to watch, when the answer is lines. */
+                path?: string;
+                /** @description Also below, with directories that appear later, when the answer is lines. */
+                recursive?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is a WebSocket now. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The changes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["FileWatchLine"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    downloadVolumeArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Content-Disposition"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    uploadVolumeArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description For the record; what it is, is told by its first bytes. */
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Everything is unpacked. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ArchiveUnpacked"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    postVolumeArchive: {
+        parameters: {
+            query: {
+                /**
+                 * @description Absolute, or relative to the template's working directory.
+                 * @example hello.txt
+                 */
+                path: components["parameters"]["Path"];
+                /** @description For the record; what it is, is told by its first bytes. */
+                format?: "tar" | "tar.gz" | "tgz";
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Everything is unpacked. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ArchiveUnpacked"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    globVolumeFiles: {
+        parameters: {
+            query: {
+                /** @description Where to look. */
+                path?: string;
+                pattern: string;
+                /** @description Globs of which one must match too; a name alone counts at any depth. */
+                include?: string[];
+                /** @description Globs of what is left out and not entered; a name alone counts at any depth. */
+                exclude?: string[];
+                /** @description ASCII letters are alike. */
+                ignore_case?: boolean;
+                /** @description How many at most. */
+                max_results?: number;
+                /** @description How long at most. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GlobResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    grepVolumeFiles: {
+        parameters: {
+            query: {
+                /** @description Where to look. */
+                path?: string;
+                pattern: string;
+                /** @description The pattern is a text, not an expression. */
+                fixed?: boolean;
+                /** @description ASCII letters are alike. */
+                ignore_case?: boolean;
+                /** @description Globs of which one must match. */
+                include?: string[];
+                /** @description Globs of what is left out. */
+                exclude?: string[];
+                /** @description Lines before and after each match. */
+                context?: number;
+                /** @description Larger files are skipped. */
+                max_file_bytes?: number;
+                /** @description How many at most. */
+                max_results?: number;
+                /** @description How long at most. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GrepResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    searchVolumeFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GrepRequest"];
+            };
+        };
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["GrepResult"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    moveVolumeFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileMove"];
+            };
+        };
+        responses: {
+            /** @description It is there. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Moved"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    changeVolumeFileMode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the volume. */
+                id: components["parameters"]["VolumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileMode"];
+            };
+        };
+        responses: {
+            /** @description The mode is set. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Changed"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
         };
     };
 }

@@ -1,0 +1,32 @@
+// What Sandboxes asks of whoever keeps volumes. Loop thread only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+#include "store/room.h"
+
+namespace atl::control {
+
+using store::Mount;
+
+// One list for each of several sandboxes.
+using MountLists = std::vector<std::vector<Mount>>;
+
+class MountKeeper {
+ public:
+  virtual ~MountKeeper() = default;
+  // The mounts that each of `count` new sandboxes of a claim asks for, as they will be. Does not
+  // suspend: the caller takes the volumes before anybody else can.
+  virtual Result<std::vector<Mount>> bind(const std::string& team_id, std::vector<Mount> wanted,
+                                          std::size_t count) = 0;
+  // For `count` children of a sandbox with these mounts: what only one may have is forked for each,
+  // the rest is shared.
+  virtual Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts,
+                                std::size_t count) = 0;
+  // What fork() made belongs to the children now, or is not needed.
+  virtual Task<> settle(MountLists forked, bool keep) = 0;
+};
+
+}  // namespace atl::control

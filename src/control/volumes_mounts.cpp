@@ -1,0 +1,115 @@
+// Which sandbox may have which volume, and what the children of a fork get.
+#include <algorithm>
+
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/limits.h"
+#include "control/volumes_hold.h"
+
+namespace atl::control {
+
+Result<std::vector<Mount>> Volumes::bind(const std::string& team_id, std::vector<Mount> wanted,
+                                         std::size_t count) {
+  for (auto mount = wanted.begin(); mount != wanted.end(); ++mount) {
+    TRY(const auto entry, find_local(team_id, mount->volume_id));
+    const AccessMode mode = entry->row.access_mode;
+    mount->read_only = mount->read_only || mode == AccessMode::kManyReaders;
+    const bool twice = std::any_of(wanted.begin(), mount, [&](const Mount& other) {
+      return other.volume_id == mount->volume_id;
+    });
+    if (mode != AccessMode::kOne) {
+      continue;
+    }
+    if (count > 1 || twice) {
+      return fail(
+          Code::kInvalidArgument,
+          concat("volume ", mount->volume_id,
+                 " is for one sandbox at a time (RWO); it cannot be mounted more than once"));
+    }
+    if (const auto users = sandboxes_.mounted_in(mount->volume_id); !users.empty()) {
+      return fail(Code::kFailedPrecondition,
+                  concat("volume ", mount->volume_id, " is for one sandbox at a time (RWO), and ",
+                         users.front(), " has it"),
+                  "volume_mounted");
+    }
+  }
+  return wanted;
+}
+
+Task<MountLists> Volumes::fork(std::string team_id, std::vector<Mount> mounts, std::size_t count) {
+  return shielded(fork_now(std::move(team_id), std::move(mounts), count));
+}
+
+Task<MountLists> Volumes::fork_now(std::string team_id, std::vector<Mount> mounts,
+                                   std::size_t count) {
+  MountLists lists(count);
+  Result<> done;
+  for (std::size_t i = 0; done && i < count * mounts.size(); ++i) {
+    Mount mount = mounts[i % mounts.size()];
+    auto source = find_local(team_id, mount.volume_id);
+    if (!source) {
+      continue;  // it was deleted by force a moment ago: the child has as much of it as its parent
+    }
+    if ((*source)->row.access_mode == AccessMode::kOne) {
+      done = check_quota(team_id);
+      if (!done) {
+        break;
+      }
+      auto held = co_await with_deadline(kVolumeTimeout, hold(*source));
+      if (!held) {
+        done = fail(std::move(held).error());
+        break;
+      }
+      Volume row = (*source)->row;
+      row.ready = false;
+      auto made = co_await fork_held(*source, std::move(row));
+      if (!made) {
+        done = fail(std::move(made).error());
+        break;
+      }
+      mount.volume_id = (*made)->row.id;
+    }
+    lists[i / mounts.size()].push_back(std::move(mount));
+  }
+  if (!done) {
+    (void)co_await settle(std::move(lists), false);
+    co_return fail(std::move(done).error());
+  }
+  co_return std::move(lists);
+}
+
+Task<> Volumes::settle(MountLists forked, bool keep) {
+  for (const auto& list : forked) {
+    for (const Mount& mount : list) {
+      const auto found = entries_.find(mount.volume_id);
+      if (found == entries_.end() || found->second->row.ready) {
+        continue;  // shared, not made
+      }
+      // What cannot be settled now is settled at the next start.
+      if (auto settled = co_await shielded(settle_one(mount.volume_id, keep)); !settled) {
+        LOG_WARN("a forked volume is not settled yet", {"volume", mount.volume_id},
+                 {"error", settled.error()});
+      }
+    }
+  }
+  co_return ok();
+}
+
+Task<> Volumes::settle_one(std::string volume_id, bool keep) {
+  const EntryPointer entry = entries_.at(volume_id);
+  CO_TRY(const auto held, co_await with_deadline(kVolumeTimeout, hold(entry)));
+  if (!keep) {
+    entry->gone = true;
+    co_return co_await remove_held(entry);
+  }
+  Volume row = entry->row;
+  row.ready = true;
+  ATOLL_FAULT_POINT("control.volume.unsettled");
+  CO_TRY_DO(co_await put(row));
+  entry->row = std::move(row);
+  co_return ok();
+}
+
+}  // namespace atl::control

@@ -1,0 +1,325 @@
+#include "control/volumes.h"
+
+#include "control/sandboxes_fixture.h"
+#include "control/snapshots.h"
+
+namespace atl::control {
+namespace {
+
+class VolumesTest : public SandboxesTest {
+ protected:
+  void SetUp() override {
+    SandboxesTest::SetUp();
+    begin();
+  }
+  void TearDown() override {
+    volumes_.reset();
+    cells_.reset();
+    SandboxesTest::TearDown();
+  }
+  void begin() {
+    cells_ = std::make_unique<VolumeCells>(reactor_, node_, *sandboxes_);
+    volumes_ = std::make_unique<Volumes>(StoreAccess{*store_, nullptr}, node_, *sandboxes_, *cells_,
+                                         simulation_.clock);
+    const auto started = simulation_.run(volumes_->start());
+    ASSERT_TRUE(started) << started.error().message;
+  }
+  // Everything in memory is gone; rows, cells and disks stay.
+  void crash() {
+    volumes_.reset();
+    cells_.reset();
+    close();
+    node_.fault = nullptr;
+    open();
+    begin();
+  }
+  std::string make(VolumeCreate request = {}) {
+    const auto made = simulation_.run(volumes_->create(kTeam, std::move(request)));
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? made->volume.id : "";
+  }
+  Result<Sandbox> claim_with(const std::string& volume, bool read_only = false) {
+    return claim({.mounts = {{volume, "/data", read_only}}});
+  }
+  Result<VolumeView> get(const std::string& id) {
+    return simulation_.run(volumes_->get(kTeam, id));
+  }
+  Result<> remove(const std::string& id, bool force = false) {
+    return simulation_.run(volumes_->remove(kTeam, id, force));
+  }
+  // The operation fails this way once, the next time it is asked for.
+  void fail_once(std::string operation, FakeNode::Fault fault) {
+    node_.fault = [operation = std::move(operation), fault,
+                   done = false](std::string_view asked) mutable {
+      if (done || asked != operation) {
+        return FakeNode::Fault::kNone;
+      }
+      done = true;
+      return fault;
+    };
+  }
+  std::size_t rows() { return store_->list_volumes()->size(); }
+
+  io::Reactor reactor_;
+  std::unique_ptr<VolumeCells> cells_;
+  std::unique_ptr<Volumes> volumes_;
+};
+
+TEST_F(VolumesTest, LivesOnItsOwn) {
+  const std::string id = make({.user_id = "key-1",
+                               .access_mode = AccessMode::kMany,
+                               .posix_uid = 1000,
+                               .disk_bytes = 64ULL << 20});
+  EXPECT_TRUE(node_.volumes.contains(id));
+  crash();
+  const auto found = get(id);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->volume.user_id, "key-1");
+  EXPECT_EQ(found->volume.access_mode, AccessMode::kMany);
+  EXPECT_EQ(found->volume.posix_uid, 1000U);
+  EXPECT_EQ(found->used_bytes, 4096U);
+  EXPECT_TRUE(remove(id));
+  EXPECT_TRUE(remove(id)) << "gone is gone";
+  EXPECT_FALSE(node_.volumes.contains(id));
+  EXPECT_EQ(rows(), 0U);
+}
+
+TEST_F(VolumesTest, BelongsToItsTeam) {
+  const std::string id = make();
+  EXPECT_FALSE(simulation_.run(volumes_->get("other", id)));
+  EXPECT_TRUE(simulation_.run(volumes_->remove("other", id, true))) << "and nothing happens";
+  EXPECT_TRUE(get(id));
+  EXPECT_FALSE(volumes_->bind("other", {{id, "/data"}}, 1));
+  EXPECT_FALSE(simulation_.run(volumes_->open({"other", id})));
+}
+
+TEST_F(VolumesTest, RefusesWhatMakesNoSense) {
+  for (const VolumeCreate& request :
+       {VolumeCreate{.posix_uid = 65536}, VolumeCreate{.disk_bytes = 1},
+        VolumeCreate{.disk_bytes = 1ULL << 60}, VolumeCreate{.backend = "tape"}}) {
+    const auto made = simulation_.run(volumes_->create(kTeam, request));
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, Code::kInvalidArgument);
+  }
+  EXPECT_EQ(simulation_.run(volumes_->create(kTeam, {.snapshot_id = "vsnap-x"})).error().code,
+            Code::kNotFound);
+  EXPECT_EQ(rows(), 0U);
+  EXPECT_TRUE(node_.volumes.empty());
+}
+
+// Whatever becomes of the answer: a volume that was not acknowledged leaves nothing.
+TEST_F(VolumesTest, ACreateThatFailsLeavesNothing) {
+  using Fault = FakeNode::Fault;
+  for (const Fault fault : {Fault::kUnreached, Fault::kAnswerLost, Fault::kRefused}) {
+    fail_once("create_volume", fault);
+    EXPECT_FALSE(simulation_.run(volumes_->create(kTeam, {})));
+    EXPECT_TRUE(node_.volumes.empty());
+    EXPECT_EQ(rows(), 0U);
+  }
+}
+
+TEST_F(VolumesTest, DisksWithoutRowsGoAtTheStart) {
+  const std::string id = make();
+  const auto kept = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "kept"}));
+  ASSERT_TRUE(kept);
+  node_.volumes.insert("vol-orphan");
+  node_.snapshots.insert({"vsnap-orphan", "vfork-orphan"});
+  crash();
+  EXPECT_EQ(node_.volumes, std::set<std::string>{id});
+  EXPECT_EQ(node_.snapshots, std::set<std::string>{kept->id});
+}
+
+TEST_F(VolumesTest, ADeletionThatLosesTheNodeIsFinishedAtTheStart) {
+  const std::string id = make();
+  fail_once("remove_volume", FakeNode::Fault::kUnreached);
+  EXPECT_TRUE(remove(id));
+  EXPECT_TRUE(node_.volumes.contains(id));
+  crash();
+  EXPECT_TRUE(node_.volumes.empty());
+}
+
+// The node alone is killed: nobody starts this process again to clean up.
+TEST_F(VolumesTest, WhatTheNodeCouldNotRemoveIsRemovedLater) {
+  const std::string kept = make();
+  Scope running{simulation_.loop};
+  running.spawn("run", volumes_->run());
+  node_.fault = [](std::string_view asked) {
+    return asked == "create_volume"   ? FakeNode::Fault::kAnswerLost
+           : asked == "remove_volume" ? FakeNode::Fault::kUnreached
+                                      : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(simulation_.run(volumes_->create(kTeam, {})));
+  EXPECT_EQ(node_.volumes.size(), 2U);
+  simulation_.advance_ms(3000);
+  EXPECT_EQ(node_.volumes.size(), 2U);
+  node_.fault = nullptr;
+  simulation_.advance_ms(3000);
+  EXPECT_EQ(node_.volumes, std::set<std::string>{kept});
+  EXPECT_TRUE(simulation_.run(running.cancel_and_join()));
+}
+
+TEST_F(VolumesTest, OneSandboxAtATime) {
+  const std::string id = make();
+  const auto first = claim_with(id);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->mounts, (std::vector<Mount>{{id, "/data", false}}));
+  ASSERT_EQ(node_.requests[first->id].mounts.size(), 1U);
+  EXPECT_EQ(node_.requests[first->id].mounts[0].volume, id);
+  EXPECT_EQ(claim_with(id).error().reason, "volume_mounted");
+  EXPECT_EQ(claim({.count = 2, .mounts = {{id, "/data"}}}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(remove(id).error().reason, "volume_mounted");
+  ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, first->id)));
+  EXPECT_TRUE(claim_with(id));
+}
+
+TEST_F(VolumesTest, ReadersOnlyRead) {
+  const std::string id = make({.access_mode = AccessMode::kManyReaders});
+  const auto one = claim_with(id);
+  const auto other = claim_with(id);
+  ASSERT_TRUE(one);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(one->mounts[0].read_only);
+  EXPECT_TRUE(node_.requests[other->id].mounts[0].read_only);
+}
+
+TEST_F(VolumesTest, MountsSurviveRestarts) {
+  const std::string id = make();
+  const auto sandbox = claim_with(id);
+  ASSERT_TRUE(sandbox);
+  node_.kill(sandbox->id);
+  simulation_.advance_ms(100);
+  EXPECT_EQ(node_.requests[sandbox->id].mounts.size(), 1U);
+  node_.cells[sandbox->id].running = false;
+  crash();
+  EXPECT_EQ(status(sandbox->id), SandboxStatus::kRunning);
+  EXPECT_EQ(node_.requests[sandbox->id].mounts.size(), 1U);
+  EXPECT_EQ(get(id)->sandboxes, std::vector<std::string>{sandbox->id});
+}
+
+TEST_F(VolumesTest, ForceTakesItAway) {
+  const std::string id = make({.access_mode = AccessMode::kMany});
+  const auto running = claim_with(id);
+  const auto asleep = claim_with(id);
+  ASSERT_TRUE(running);
+  ASSERT_TRUE(asleep);
+  ASSERT_TRUE(simulation_.run(sandboxes_->pause(kTeam, asleep->id, PauseMemory::kDrop)));
+  EXPECT_TRUE(remove(id, true));
+  ASSERT_EQ(node_.detached.size(), 1U);
+  EXPECT_EQ(node_.detached[0].id, running->id);
+  crash();
+  EXPECT_TRUE(sandboxes_->get(kTeam, running->id)->mounts.empty());
+  EXPECT_TRUE(sandboxes_->get(kTeam, asleep->id)->mounts.empty());
+  EXPECT_EQ(sandboxes_->get(kTeam, running->id)->generation, 1);
+}
+
+TEST_F(VolumesTest, WhatCannotBeDetachedStartsAgainWithout) {
+  const std::string id = make();
+  const auto sandbox = claim_with(id);
+  ASSERT_TRUE(sandbox);
+  fail_once("detach_volume", FakeNode::Fault::kRefused);
+  EXPECT_TRUE(remove(id, true));
+  EXPECT_EQ(sandboxes_->get(kTeam, sandbox->id)->generation, 2);
+  EXPECT_TRUE(node_.requests[sandbox->id].mounts.empty());
+  EXPECT_TRUE(node_.cells[sandbox->id].running);
+}
+
+TEST_F(VolumesTest, RestoreStopsItsUsersOnlyByForce) {
+  const std::string id = make();
+  const auto moment = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "then"}));
+  ASSERT_TRUE(moment);
+  const auto sandbox = claim_with(id);
+  ASSERT_TRUE(sandbox);
+  const auto refused = simulation_.run(volumes_->restore(kTeam, id, moment->id, false));
+  EXPECT_EQ(refused.error().reason, "volume_mounted");
+  EXPECT_TRUE(node_.restored_volumes.empty());
+  EXPECT_TRUE(simulation_.run(volumes_->restore(kTeam, id, moment->id, true)));
+  EXPECT_EQ(node_.restored_volumes, std::vector<std::string>{id});
+  EXPECT_EQ(sandboxes_->get(kTeam, sandbox->id)->generation, 2);
+  EXPECT_TRUE(node_.cells[sandbox->id].running);
+  // A restore that fails starts them again too.
+  fail_once("restore_volume", FakeNode::Fault::kRefused);
+  EXPECT_FALSE(simulation_.run(volumes_->restore(kTeam, id, moment->id, true)));
+  EXPECT_TRUE(node_.cells[sandbox->id].running);
+}
+
+TEST_F(VolumesTest, SnapshotsNeedANameAndEnd) {
+  const std::string id = make();
+  EXPECT_FALSE(simulation_.run(volumes_->snapshot(kTeam, id, {})));
+  Scope running{simulation_.loop};
+  running.spawn("run", volumes_->run());
+  const auto short_lived = simulation_.run(volumes_->snapshot(
+      kTeam, id, {.name = "short", .expires_at = simulation_.clock.now() + 1000}));
+  ASSERT_TRUE(short_lived);
+  const auto from = simulation_.run(volumes_->create(kTeam, {.snapshot_id = short_lived->id}));
+  ASSERT_TRUE(from);
+  EXPECT_EQ(from->volume.source_volume_id, id);
+  simulation_.advance_ms(1500);
+  EXPECT_FALSE(volumes_->get_snapshot(kTeam, id, short_lived->id));
+  EXPECT_TRUE(node_.snapshots.empty());
+  EXPECT_TRUE(node_.volumes.contains(from->volume.id));
+  EXPECT_TRUE(simulation_.run(running.cancel_and_join()));
+}
+
+TEST_F(VolumesTest, AForkIsAVolumeOfItsOwn) {
+  const std::string id = make({.posix_uid = 7});
+  const auto fork = simulation_.run(volumes_->fork(kTeam, id, {.access_mode = AccessMode::kMany}));
+  ASSERT_TRUE(fork) << fork.error().message;
+  EXPECT_EQ(fork->volume.source_volume_id, id);
+  EXPECT_EQ(fork->volume.posix_uid, 7U);
+  EXPECT_EQ(fork->volume.access_mode, AccessMode::kMany);
+  EXPECT_TRUE(node_.snapshots.empty()) << "the moment of the fork is gone";
+  EXPECT_TRUE(remove(id));
+  EXPECT_TRUE(get(fork->volume.id));
+}
+
+TEST_F(VolumesTest, ChildrenOfASandbox) {
+  const std::string own = make();
+  const std::string shared = make({.access_mode = AccessMode::kMany});
+  const auto parent = claim({.mounts = {{own, "/own"}, {shared, "/shared"}}});
+  ASSERT_TRUE(parent);
+  Snapshots snapshots{StoreAccess{*store_, nullptr}, node_, *sandboxes_, simulation_.clock};
+  const auto children =
+      simulation_.run(snapshots.fork(kTeam, parent->id, {.count = 2, .start = true}));
+  ASSERT_TRUE(children) << children.error().message;
+  std::set<std::string> owned;
+  for (const Sandbox& child : *children) {
+    ASSERT_EQ(child.mounts.size(), 2U);
+    EXPECT_EQ(child.mounts[1].volume_id, shared);
+    EXPECT_TRUE(owned.insert(child.mounts[0].volume_id).second);
+    EXPECT_EQ(get(child.mounts[0].volume_id)->volume.source_volume_id, own);
+  }
+  EXPECT_FALSE(owned.contains(own));
+  crash();
+  EXPECT_EQ(rows(), 4U);
+}
+
+TEST_F(VolumesTest, AForkThatFailsLeavesNoVolumes) {
+  const std::string own = make();
+  const auto parent = claim_with(own);
+  ASSERT_TRUE(parent);
+  Snapshots snapshots{StoreAccess{*store_, nullptr}, node_, *sandboxes_, simulation_.clock};
+  fail_once("create", FakeNode::Fault::kRefused);
+  EXPECT_FALSE(simulation_.run(snapshots.fork(kTeam, parent->id, {.start = true})));
+  EXPECT_EQ(rows(), 1U);
+  EXPECT_EQ(node_.volumes, std::set<std::string>{own});
+}
+
+// Killed between the volume and the row of the child, and after it.
+TEST_F(VolumesTest, AForkThatWasCutShortIsSettledAtTheStart) {
+  const std::string own = make();
+  const auto parent = claim_with(own);
+  ASSERT_TRUE(parent);
+  const auto unused = simulation_.run(volumes_->fork(kTeam, std::vector<Mount>{{own, "/data"}}, 1));
+  const auto used = simulation_.run(volumes_->fork(kTeam, std::vector<Mount>{{own, "/data"}}, 1));
+  ASSERT_TRUE(unused);
+  ASSERT_TRUE(used);
+  EXPECT_FALSE(get((*used)[0][0].volume_id)) << "nobody was promised it yet";
+  ASSERT_TRUE(claim({.own_mounts = *used}));
+  crash();
+  EXPECT_TRUE(get((*used)[0][0].volume_id));
+  EXPECT_FALSE(node_.volumes.contains((*unused)[0][0].volume_id));
+  EXPECT_EQ(rows(), 2U);
+}
+
+}  // namespace
+}  // namespace atl::control
