@@ -282,7 +282,7 @@ TEST_F(VolumesTest, ChildrenOfASandbox) {
       simulation_.run(snapshots.fork(kTeam, parent->id, {.count = 2, .start = true}));
   ASSERT_TRUE(children) << children.error().message;
   std::set<std::string> owned;
-  for (const Sandbox& child : *children) {
+  for (const Sandbox& child : children->sandboxes) {
     ASSERT_EQ(child.mounts.size(), 2U);
     EXPECT_EQ(child.mounts[1].volume_id, shared);
     EXPECT_TRUE(owned.insert(child.mounts[0].volume_id).second);

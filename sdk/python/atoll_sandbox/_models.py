@@ -412,10 +412,38 @@ class SandboxTree:
 
 
 @dataclass(frozen=True)
+class VolumeMount:
+    """Fields that need a word:
+
+    - mount_point: An absolute path, made when missing; not / and not in /proc, /sys or /dev.
+    """
+
+    sandboxvolume_id: str
+    mount_point: str
+    read_only: Optional[bool] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VolumeMount:
+        return cls(
+            sandboxvolume_id=data["sandboxvolume_id"],
+            mount_point=data["mount_point"],
+            read_only=data.get("read_only"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "sandboxvolume_id": self.sandboxvolume_id,
+            "mount_point": self.mount_point,
+            "read_only": self.read_only,
+        })
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """Fields that need a word:
 
     - parent_id: The sandbox whose files it began with; empty: a template's.
+    - mounts: The volumes it has.
     - runtime_id: Names what runs now; another one after every start.
     - runtime_generation: Rises with every start of the sandbox.
     - idle_expires_at: When nobody uses it until then.
@@ -424,6 +452,7 @@ class Sandbox:
 
     id: str
     parent_id: str
+    mounts: List[VolumeMount]
     name: Optional[str]
     template_id: str
     team_id: str
@@ -455,6 +484,7 @@ class Sandbox:
         return cls(
             id=data["id"],
             parent_id=data["parent_id"],
+            mounts=[VolumeMount.from_json(each) for each in data["mounts"]],
             name=data.get("name"),
             template_id=data["template_id"],
             team_id=data["team_id"],
@@ -505,6 +535,7 @@ class SandboxCreate:
     """It needs a template or a snapshot_id.
 
     - snapshot_id: Begin with the files of this snapshot.
+    - mounts: Volumes to mount. What the template offers only to read is mounted so.
     - template: Name or alias of a template.
     - name: No other sandbox of the team has it.
     - get_or_create: Answer with the sandbox that has the name
@@ -513,6 +544,7 @@ class SandboxCreate:
     """
 
     snapshot_id: Optional[str] = None
+    mounts: Optional[List[VolumeMount]] = None
     template: Optional[str] = None
     name: Optional[str] = None
     get_or_create: Optional[bool] = None
@@ -523,6 +555,7 @@ class SandboxCreate:
     def to_json(self) -> Dict[str, Any]:
         return _present({
             "snapshot_id": self.snapshot_id,
+            "mounts": None if self.mounts is None else [each.to_json() for each in self.mounts],
             "template": self.template,
             "name": self.name,
             "get_or_create": self.get_or_create,
@@ -530,6 +563,27 @@ class SandboxCreate:
             "partial": self.partial,
             "config": None if self.config is None else self.config.to_json(),
         })
+
+
+@dataclass(frozen=True)
+class VolumeMountState:
+    sandboxvolume_id: str
+    mount_point: str
+    read_only: bool
+    state: Literal["mounted"]
+    mounted_at: datetime
+    mounted_duration_sec: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VolumeMountState:
+        return cls(
+            sandboxvolume_id=data["sandboxvolume_id"],
+            mount_point=data["mount_point"],
+            read_only=data["read_only"],
+            state=data["state"],
+            mounted_at=_time(data["mounted_at"]),
+            mounted_duration_sec=data.get("mounted_duration_sec"),
+        )
 
 
 @dataclass(frozen=True)
@@ -545,7 +599,7 @@ class SandboxClaim:
     pod_name: str
     template: str
     cluster_id: str
-    bootstrap_mounts: List[Dict[str, Any]]
+    bootstrap_mounts: List[VolumeMountState]
     runtime_id: Optional[str] = None
 
     @classmethod
@@ -557,7 +611,8 @@ class SandboxClaim:
             pod_name=data["pod_name"],
             template=data["template"],
             cluster_id=data["cluster_id"],
-            bootstrap_mounts=data["bootstrap_mounts"],
+            bootstrap_mounts=[VolumeMountState.from_json(each)
+                for each in data["bootstrap_mounts"]],
             runtime_id=data.get("runtime_id"),
         )
 
@@ -579,6 +634,164 @@ class SandboxClaims:
             sandboxes=[SandboxClaim.from_json(each) for each in data["sandboxes"]],
             count=data["count"],
             failures=[Error.from_json(each) for each in data["failures"]],
+        )
+
+
+VolumeAccessMode = Literal["RWO", "ROX", "RWX"]
+
+
+@dataclass(frozen=True)
+class VolumeCreate:
+    """Fields that need a word:
+
+    - snapshot_id: Begin with the files of this snapshot of a volume.
+    - backend: s0fs: the disk of this server.
+    - s3: Of backend s3.
+    - default_posix_uid: Whose files are made by this API; also the owner of the root.
+    - size: How much it can hold at most, such as 10Gi, the default.
+    """
+
+    snapshot_id: Optional[str] = None
+    backend: Optional[Literal["s0fs", "s3"]] = None
+    s3: Optional[Dict[str, Any]] = None
+    default_posix_uid: Optional[int] = None
+    default_posix_gid: Optional[int] = None
+    access_mode: Optional[VolumeAccessMode] = None
+    size: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "snapshot_id": self.snapshot_id,
+            "backend": self.backend,
+            "s3": self.s3,
+            "default_posix_uid": self.default_posix_uid,
+            "default_posix_gid": self.default_posix_gid,
+            "access_mode": self.access_mode,
+            "size": self.size,
+        })
+
+
+@dataclass(frozen=True)
+class VolumeFork:
+    default_posix_uid: Optional[int] = None
+    default_posix_gid: Optional[int] = None
+    access_mode: Optional[VolumeAccessMode] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "default_posix_uid": self.default_posix_uid,
+            "default_posix_gid": self.default_posix_gid,
+            "access_mode": self.access_mode,
+        })
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Fields that need a word:
+
+    - user_id: The key that made it.
+    - source_volume_id: Whose files it began with.
+    - size_bytes: How much it can hold.
+    - metered_storage_bytes: How much it holds.
+    - mounted_in: The sandboxes that have it.
+    """
+
+    id: str
+    team_id: str
+    user_id: str
+    source_volume_id: Optional[str]
+    default_posix_uid: int
+    default_posix_gid: int
+    access_mode: VolumeAccessMode
+    backend: Literal["s0fs", "s3"]
+    size_bytes: int
+    metered_storage_bytes: Optional[int]
+    storage_observed_at: Optional[datetime]
+    mounted_in: List[str]
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Volume:
+        return cls(
+            id=data["id"],
+            team_id=data["team_id"],
+            user_id=data["user_id"],
+            source_volume_id=data.get("source_volume_id"),
+            default_posix_uid=data["default_posix_uid"],
+            default_posix_gid=data["default_posix_gid"],
+            access_mode=data["access_mode"],
+            backend=data["backend"],
+            size_bytes=data["size_bytes"],
+            metered_storage_bytes=data.get("metered_storage_bytes"),
+            storage_observed_at=None if data.get("storage_observed_at") is None
+                else _time(data["storage_observed_at"]),
+            mounted_in=data["mounted_in"],
+            created_at=_time(data["created_at"]),
+            updated_at=_time(data["updated_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class VolumeSnapshotCreate:
+    """Fields that need a word:
+
+    - expires_at: When it is deleted by itself.
+    """
+
+    name: str
+    description: Optional[str] = None
+    expires_at: Optional[datetime] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "description": self.description,
+            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+        })
+
+
+@dataclass(frozen=True)
+class VolumeSnapshot:
+    id: str
+    volume_id: str
+    name: str
+    description: str
+    size_bytes: int
+    created_at: datetime
+    expires_at: Optional[datetime]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VolumeSnapshot:
+        return cls(
+            id=data["id"],
+            volume_id=data["volume_id"],
+            name=data["name"],
+            description=data["description"],
+            size_bytes=data["size_bytes"],
+            created_at=_time(data["created_at"]),
+            expires_at=None if data.get("expires_at") is None else _time(data["expires_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class VolumeRestore:
+    force: Optional[bool] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "force": self.force,
+        })
+
+
+@dataclass(frozen=True)
+class VolumeRestored:
+    status: Literal["restored"]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VolumeRestored:
+        return cls(
+            status=data["status"],
         )
 
 
