@@ -47,6 +47,8 @@ void guest_request(std::string_view bytes) {
       return check(payload, guest::decode_watch);
     case guest::Kind::kTreeEntry:
       return check(payload, guest::decode_tree_entry);
+    case guest::Kind::kSyncFile:
+      return check(payload, guest::decode_sync_file);
     case guest::Kind::kSearch:
       return check(payload, guest::decode_search);
     default:
