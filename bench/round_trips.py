@@ -3,45 +3,10 @@ command against the same program started on this machine.  round_trips.py URL KE
 
 Both sides of a ratio take turns in the same run, so a busy machine slows both.
 """
-import json
-import re
-import socket
 import statistics
 import subprocess
 import sys
 import time
-import urllib.parse
-
-
-class Api:
-    """As little client as possible: what is measured is the server."""
-
-    def __init__(self, url, key):
-        parts = urllib.parse.urlsplit(url)
-        self.socket = socket.create_connection((parts.hostname, parts.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.head = f"Host: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"
-
-    def request(self, method, path, body=None):
-        text = "" if body is None else json.dumps(body)
-        return (f"{method} {path} HTTP/1.1\r\n{self.head}Content-Type: application/json\r\n"
-                f"Content-Length: {len(text)}\r\n\r\n{text}").encode()
-
-    def send(self, request):
-        self.socket.sendall(request)
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += self.socket.recv(65536)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        size = int(re.search(rb"(?i)content-length: *(\d+)", head).group(1))
-        while len(body) < size:
-            body += self.socket.recv(65536)
-        if not 200 <= int(head.split()[1]) < 300:
-            raise SystemExit(f"bench: {body.decode()}")
-        return body
-
-    def call(self, method, path, body=None):
-        return json.loads(self.send(self.request(method, path, body)))["data"]
 
 
 class Pipe:
@@ -91,6 +56,8 @@ def inside():
 def main():
     if sys.argv[1:] == ["inside"]:
         return inside()
+    from api import Api  # not above: this file also runs in a sandbox, alone
+
     url, key = sys.argv[1], open(sys.argv[2]).read().strip()
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 500
     api = Api(url, key)
