@@ -44,9 +44,9 @@ for i in range(files):
 os.sync()
 """
 # A new file: closing one that was cut short would write it out at once.
-DIRTY = ["python3", "-c", "import os, shutil\nshutil.rmtree('/workspace/dirty', True)\n"
+DIRTY = ("import os, shutil, sys\nshutil.rmtree('/workspace/dirty', True)\n"
          "os.mkdir('/workspace/dirty')\nwith open('/workspace/dirty/file', 'wb') as out:\n"
-         "    for _ in range(100): out.write(os.urandom(1048576))"]
+         "    for _ in range(int(sys.argv[1])): out.write(os.urandom(1048576))")
 # 64 MiB that belong to nobody else, and a value to know it by.
 HEAP = "heap = bytearray(__import__('os').urandom(64 << 20)); answer = 42"
 
@@ -82,8 +82,13 @@ class Box:
         return self.api.call("POST", f"{self.path}/contexts/{self.python}/exec",
                              {"data": text})["output_raw"]
 
+    def write_unsynced(self, mebibytes):
+        self.run(["python3", "-c", DIRTY, str(mebibytes)])
+
     def gaps(self):
-        return json.loads(self.code("import json; print(json.dumps(gaps)); gaps.clear()"))
+        """Those since the last call, after another tick: the one that is on may be the one."""
+        return json.loads(self.code("import json; time.sleep(0.005)\n"
+                                    "print(json.dumps(gaps)); gaps.clear()"))
 
     def timed(self, method, path, body=None):
         """The answer, when it was asked and when it was there."""
@@ -155,14 +160,26 @@ def bench_size(boxes, rounds):
     return figures
 
 
+def bench_neighbour(box, other, rounds):
+    """What another sandbox has in memory is none of our business."""
+    figures = {kind: Figures() for kind in ("snapshot", "pause", "resume, frozen")}
+    for _ in range(rounds):
+        other.write_unsynced(300)
+        snapshot_once(box, figures["snapshot"])
+        other.write_unsynced(300)
+        pause_once(box, figures["pause"], figures["resume, frozen"])
+    other.run(["rm", "-r", "/workspace/dirty"])
+    return figures
+
+
 def bench_dirty(box, rounds):
     figures = {kind: Figures() for kind in ("snapshot", "pause", "resume, frozen", "fsync")}
     for _ in range(rounds):
-        box.run(DIRTY)
+        box.write_unsynced(100)
         snapshot_once(box, figures["snapshot"])
-        box.run(DIRTY)
+        box.write_unsynced(100)
         pause_once(box, figures["pause"], figures["resume, frozen"])
-        box.run(DIRTY)
+        box.write_unsynced(100)
         begin = time.monotonic()
         box.run(["sync", "/workspace/dirty/file"])
         figures["fsync"]["acknowledged"].append((time.monotonic() - begin) * 1000)
@@ -316,6 +333,8 @@ def show(report):
             print(f"  {peer + ' of the same files':<34}{'':>18}{spent:>18.1f}")
     for kind, figures in report["dirty"].items():
         line(f"{kind}, 100 MB dirty", figures)
+    for kind, figures in report["neighbour"].items():
+        line(f"{kind}, neighbour 300 MB dirty", figures)
     for kind, ratio in report["ratios"].items():
         print(f"  largest : smallest, {kind:<30}{ratio:6.2f}")
     print("  resume, milliseconds, median (worst)")
@@ -373,6 +392,8 @@ def main():
                      for name, kinds in size.items()},
             "dirty": {kind: each.medians() for kind, each in
                       bench_dirty(boxes[0], max(options.rounds // 2, 1)).items()},
+            "neighbour": {kind: each.medians() for kind, each in bench_neighbour(
+                boxes[0], boxes[1], max(options.rounds // 2, 1)).items()},
             "peers": {box.name: bench_peers(box) for box in boxes[1:]},
             "resume": {box.name: bench_resume(box, options.rounds) for box in (boxes[0], boxes[-1])},
         }

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
@@ -73,6 +74,23 @@ Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& 
   arguments.flags = read_only ? BTRFS_SUBVOL_RDONLY : 0;
   if (::ioctl(parent_fd, BTRFS_IOC_SNAP_CREATE_V2, &arguments) != 0) {
     return fail_errno(concat("snapshotting into ", name));
+  }
+  return {};
+}
+
+Result<> commit(int fd) {
+  std::uint64_t transaction = 0;
+  if (::ioctl(fd, BTRFS_IOC_START_SYNC, &transaction) != 0 ||
+      ::ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) != 0) {
+    return fail_errno("committing to the pool");
+  }
+  // Older kernels do not tell the waiting that it failed; the file system is read-only then.
+  struct statvfs info{};
+  if (::fstatvfs(fd, &info) != 0) {
+    return fail_errno("looking at the pool after a commit");
+  }
+  if ((info.f_flag & ST_RDONLY) != 0) {
+    return fail(Code::kUnavailable, "the pool is read-only, so nothing can be kept");
   }
   return {};
 }

@@ -19,6 +19,9 @@ Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t 
 Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& name,
                             bool read_only);
 // Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
+// Commits the present transaction: names, attributes and snapshots are on disk, also what files
+// hold as far as it has left memory. Does not wait for data of anybody.
+Result<> commit(int fd);
 Result<> destroy_subvolume(int parent_fd, const std::string& name);
 Result<std::uint64_t> subvolume_id(int subvolume_fd);
 Result<> set_read_only(int subvolume_fd, bool read_only);

@@ -1,5 +1,6 @@
 // What only the btrfs pool can do: limits, and surviving its own process.
 #include <linux/btrfs.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
@@ -129,6 +130,41 @@ TEST_F(BtrfsPoolTest, QuotaGroupsDoNotPileUp) {
     groups = count_groups();
   }
   EXPECT_LE(groups, before);
+}
+
+// Whether some of the file is only in memory; asking does not write it.
+bool has_unwritten_data(const std::string& path) {
+  const Fd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  alignas(fiemap) char buffer[sizeof(fiemap) + 64 * sizeof(fiemap_extent)] = {};
+  auto* map = reinterpret_cast<fiemap*>(buffer);
+  map->fm_length = FIEMAP_MAX_OFFSET;
+  map->fm_extent_count = 64;
+  EXPECT_EQ(::ioctl(file.get(), FS_IOC_FIEMAP, map), 0);
+  EXPECT_GT(map->fm_mapped_extents, 0U);
+  for (unsigned i = 0; i < map->fm_mapped_extents; ++i) {
+    if ((map->fm_extents[i].fe_flags & FIEMAP_EXTENT_DELALLOC) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST_F(BtrfsPoolTest, SyncWaitsForNobodyElse) {
+  const std::string mine = *pool_->create_upper("mine", 0) + "/upper/file";
+  const std::string other = *pool_->create_upper("other", 0) + "/upper/file";
+  write_text(mine, std::string(1U << 20, 'x'));
+  write_text(other, std::string(8U << 20, 'y'));
+  ASSERT_TRUE(has_unwritten_data(mine));
+  ASSERT_TRUE(pool_->flush_upper("mine").has_value());
+  EXPECT_TRUE(has_unwritten_data(mine)) << "so little is left to the sync";
+  ASSERT_TRUE(pool_->sync_upper("mine").has_value());
+  EXPECT_FALSE(has_unwritten_data(mine));
+  EXPECT_TRUE(has_unwritten_data(other));
+  ASSERT_TRUE(pool_->flush_upper("other").has_value());
+  EXPECT_FALSE(has_unwritten_data(other));
+  EXPECT_EQ(*pool_->list_uppers(), (std::vector<std::string>{"mine", "other"}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{directory_ + "/pool/mnt/uppers"}, {}),
+            2);
 }
 
 TEST_F(BtrfsPoolTest, PoolImageIsNeverReplacedByAnEmptyPool) {

@@ -1,12 +1,17 @@
 #include "layers/btrfs_volumes.h"
 
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "layers/btrfs_ioctl.h"
 #include "layers/directory.h"
+#include "layers/limits.h"
+#include "layers/names.h"
 #include "layers/remove_tree.h"
 
 namespace atl::layers {
@@ -49,6 +54,38 @@ class BtrfsVolumes final : public Volumes {
     TRY(const Fd fd, open_directory(from.parent_fd, from.name));
     return btrfs::snapshot_subvolume(fd.get(), to.parent_fd, to.name, read_only);
   }
+
+  // syncfs waits for what everybody has written: a neighbour with 300 MB in memory made it 200 ms.
+  // A snapshot waits for the data of its own volume only and commits, in a few; where there is
+  // nobody to wait for, syncfs leaves less to clean up.
+  Result<> sync(const TreePlace& volume) override {
+    const std::string temporary = unique_name(kNewPrefix, "sync");
+    const bool alone = others_unwritten_bytes(volume) <= kLittleUnwrittenBytes;
+    // A full pool has no room for a snapshot.
+    if (alone || !snapshot(volume, {volume.parent_fd, temporary}, true)) {
+      if (::syncfs(volume.parent_fd) != 0) {
+        return fail_errno("making a volume durable");
+      }
+      return {};
+    }
+    // One that stays is half-made to the next start.
+    if (auto removed = destroy(volume.parent_fd, temporary); !removed) {
+      LOG_WARN("a snapshot for a moment stays", {"error", removed.error()});
+    }
+    return {};
+  }
+
+  // What the kernel has reserved for data that has no place on disk yet.
+  std::uint64_t unwritten_bytes(const TreePlace& volume) override {
+    const auto fd = open_directory(volume.parent_fd, volume.name);
+    const auto id = fd ? btrfs::subvolume_id(fd->get()) : fail(fd.error());
+    if (!quota_ || !id) {
+      return ~0ULL;
+    }
+    return read_number(concat(quota_directory(uuid_), "/0_", *id, "/rsv_data")).value_or(~0ULL);
+  }
+
+  Result<> commit(int fd) override { return btrfs::commit(fd); }
 
   Result<> destroy(int parent_fd, const std::string& name) override {
     auto destroyed = btrfs::destroy_subvolume(parent_fd, name);
@@ -120,6 +157,18 @@ class BtrfsVolumes final : public Volumes {
 
  private:
   static constexpr std::uint64_t kFirstSubvolume = 256;
+
+  // What is reserved for data in the whole pool but not for this volume. Only a hint.
+  std::uint64_t others_unwritten_bytes(const TreePlace& volume) {
+    const std::string data = concat("/sys/fs/btrfs/", uuid_, "/allocation/data/");
+    const auto coming = read_number(data + "bytes_may_use");
+    const auto on_the_way = read_number(data + "bytes_reserved");
+    if (!coming || !on_the_way) {
+      return ~0ULL;
+    }
+    const std::uint64_t mine = unwritten_bytes(volume);
+    return *coming + *on_the_way - std::min(mine, *coming + *on_the_way);
+  }
 
   Fd root_;
   std::string uuid_;

@@ -228,7 +228,7 @@ class DirectoryPool final : public Pool {
       throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(named).error());
     }
-    TRY_DO(sync());
+    TRY_DO(volumes_->commit(uppers_.get()));
     return upper_path(id);
   }
 
@@ -243,7 +243,7 @@ class DirectoryPool final : public Pool {
       return failed;
     }
     ATOLL_FAULT_POINT("layers.restore.exchanged");
-    auto durable = sync();
+    auto durable = volumes_->commit(uppers_.get());
     ATOLL_FAULT_POINT("layers.restore.durable");
     // Who hears of a failure may count on what was there.
     if (!durable &&
@@ -254,7 +254,19 @@ class DirectoryPool final : public Pool {
     return durable;
   }
 
-  Result<> sync_uppers() override { return sync(); }
+  Result<> sync_upper(const std::string& id) override {
+    TRY_DO(check_name("upper", id));
+    return volumes_->sync({uppers_.get(), id});
+  }
+
+  Result<> flush_upper(const std::string& id) override {
+    TRY_DO(check_name("upper", id));
+    const TreePlace upper{uppers_.get(), id};
+    if (volumes_->unwritten_bytes(upper) <= kLittleUnwrittenBytes) {
+      return {};
+    }
+    return volumes_->sync(upper);
+  }
 
   Result<std::vector<std::string>> collect() override {
     std::vector<std::string> done;

@@ -31,6 +31,8 @@ inline constexpr unsigned kLockWaitMs = 1000;
 inline constexpr unsigned kLockNapMs = 10;
 // Of a tool's complaint, what goes into the message.
 inline constexpr std::size_t kMaxComplaintBytes = 2048;
+// Written to disk in a few milliseconds: not worth two passes.
+inline constexpr std::uint64_t kLittleUnwrittenBytes = 4ULL << 20;
 inline constexpr std::size_t kMaxListedNames = 1U << 20;
 
 }  // namespace atl::layers

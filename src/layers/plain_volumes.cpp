@@ -34,6 +34,16 @@ class PlainVolumes final : public Volumes {
     return copy_tree(from, to);
   }
 
+  // The file system has no word for one directory.
+  Result<> sync(const TreePlace& volume) override { return commit(volume.parent_fd); }
+  std::uint64_t unwritten_bytes(const TreePlace&) override { return ~0ULL; }
+  Result<> commit(int fd) override {
+    if (::syncfs(fd) != 0) {
+      return fail_errno("making the pool durable");
+    }
+    return {};
+  }
+
   Result<> destroy(int parent_fd, const std::string& name) override {
     return remove_tree(parent_fd, name);
   }

@@ -82,8 +82,12 @@ class Pool {
   // REQUIRES: nothing has the upper mounted.
   virtual Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
                                  std::uint64_t limit_bytes) = 0;
-  // What was written to any upper so far is on disk when it returns.
-  virtual Result<> sync_uppers() = 0;
+  // What was written to the upper so far is on disk when it returns. On btrfs what others have
+  // written is not waited for.
+  virtual Result<> sync_upper(const std::string& id) = 0;
+  // The same when much of it is only in memory, else nothing: worth a call before a sandbox is
+  // stopped for a snapshot or a pause, so that it stands still for little.
+  virtual Result<> flush_upper(const std::string& id) = 0;
 
   // Removes half-made layers and uppers that a killed process left, and finishes deletions.
   // Says what it did. Called once at start, before anything else uses the pool.

@@ -29,6 +29,13 @@ class Volumes {
   // time.
   virtual bool snapshots_whole() const = 0;
   virtual Result<> snapshot(const TreePlace& from, const TreePlace& to, bool read_only) = 0;
+  // All that was written to the volume is on disk when it returns.
+  virtual Result<> sync(const TreePlace& volume) = 0;
+  // So much of what was written to it is only in memory; more when nobody knows.
+  virtual std::uint64_t unwritten_bytes(const TreePlace& volume) = 0;
+  // Names, attributes, and volumes that `snapshot` made are on disk when it returns; what else was
+  // written to files need not be.
+  virtual Result<> commit(int fd) = 0;
   // Idempotent: a volume that is not there is destroyed.
   virtual Result<> destroy(int parent_fd, const std::string& name) = 0;
   // Read-only for everybody, and back.

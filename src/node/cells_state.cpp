@@ -12,9 +12,10 @@ namespace atl::node {
 Result<> Cells::freeze(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
+  TRY_DO(parts_.pool.flush_upper(id));
   TRY_DO(parts_.runtime.freeze(id));
   ATOLL_FAULT_POINT("node.freeze.frozen");
-  auto synced = parts_.pool.sync_uppers();
+  auto synced = parts_.pool.sync_upper(id);
   if (!synced) {
     // Not paused, so it must not stand still. The first error is the one to tell.
     if (const auto thawed = parts_.runtime.thaw(id); !thawed) {
@@ -58,7 +59,7 @@ Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
 Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
   // What is only in memory goes to disk while the cell still runs, so that it stands still only
   // for what it writes until then.
-  TRY_DO(parts_.pool.sync_uppers());
+  TRY_DO(parts_.pool.flush_upper(request.id));
   const auto begin = std::chrono::steady_clock::now();
   TRY_DO(parts_.runtime.freeze(request.id));
   ATOLL_FAULT_POINT("node.snapshot.frozen");

@@ -115,11 +115,12 @@ class FakePool final : public layers::Pool {
     restored_.push_back(id);
     return {};
   }
-  Result<> sync_uppers() override {
+  Result<> sync_upper(const std::string&) override {
     const std::lock_guard guard{mutex_};
     ++syncs_;
     return {};
   }
+  Result<> flush_upper(const std::string&) override { return {}; }
   Result<std::vector<std::string>> collect() override { return std::vector<std::string>{}; }
   Result<> close() override { return {}; }
 
