@@ -258,7 +258,7 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   if (!request.keep_upper) {
     TRY_DO(parts_.pool.remove_upper(request.id));
   } else if (request.sync) {
-    TRY_DO(parts_.pool.sync_uppers());
+    TRY_DO(parts_.pool.sync_upper(request.id));
   }
   ATOLL_FAULT_POINT("node.destroy.disk");
   TRY_DO(parts_.records.remove(request.id));

@@ -59,7 +59,7 @@ Result<> Volumes::create(const VolumeRequest& request) {
   ATOLL_FAULT_POINT("node.volume.half_made");
   auto prepared = prepare_root(path + "/upper", request);
   if (prepared) {
-    prepared = pool_.sync_uppers();
+    prepared = pool_.sync_upper(request.volume);
   }
   if (!prepared) {
     if (const auto removed = pool_.remove_upper(request.volume); !removed) {
