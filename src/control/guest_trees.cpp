@@ -19,6 +19,8 @@ guest::FileType wire_type(oci::EntryType type) {
       return guest::FileType::kSymlink;
     case oci::EntryType::kHardlink:
       return guest::FileType::kHardlink;
+    case oci::EntryType::kFifo:
+      return guest::FileType::kFifo;
     case oci::EntryType::kFile:
     case oci::EntryType::kSkipped:
       break;
@@ -43,6 +45,9 @@ guest::TreeEntry to_wire(const oci::ArchiveEntry& from, const TreeChanges& chang
                          .uid = from.uid,
                          .gid = from.gid,
                          .link_target = from.link_target};
+  for (const oci::ArchiveAttribute& attribute : from.attributes) {
+    entry.attributes.push_back({attribute.name, attribute.value});
+  }
   change(entry, changes);
   return entry;
 }

@@ -56,6 +56,22 @@ Task<> LayerFactory::look(std::vector<std::string> below, const CellWork& work) 
   return run_in_cell(cell_over(std::move(below), BuildNetwork::kNone), work, "");
 }
 
+Task<> LayerFactory::look_at(std::vector<node::View> views, const CellWork& work) {
+  node::CreateRequest request = cell_over({}, BuildNetwork::kNone);
+  request.views = std::move(views);
+  return run_in_cell(std::move(request), work, "");
+}
+
+Task<> LayerFactory::keep_snapshot(std::string layer, std::vector<std::string> below,
+                                   std::string snapshot) {
+  node::CreateRequest request = cell_over(std::move(below), BuildNetwork::kNone);
+  request.from_snapshot = std::move(snapshot);
+  // Its disk may be larger than that of a build.
+  request.limits.disk_bytes = 0;
+  const CellWork nothing = [](const BuildCell&) -> Task<> { co_return ok(); };
+  co_return co_await run_in_cell(std::move(request), nothing, std::move(layer));
+}
+
 Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& work,
                                  std::string layer) {
   const std::string id = request.id;
@@ -65,7 +81,7 @@ Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& wo
   if (!cell) {
     outcome = fail(std::move(cell).error().note("starting a sandbox for the build"));
   } else {
-    const BuildCell build{GuestClient{parts_.reactor, cell->guest_socket}, cell->guest_socket};
+    const BuildCell build{id, GuestClient{parts_.reactor, cell->guest_socket}, cell->guest_socket};
     outcome = co_await work(build);
   }
   if (outcome && !layer.empty()) {

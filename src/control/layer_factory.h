@@ -22,6 +22,7 @@ inline constexpr std::string_view kImageLayerPrefix = "img-";
 inline constexpr std::string_view kBuildLayerPrefix = "bld-";
 
 struct BuildCell {
+  std::string id;
   GuestClient guest;
   std::string guest_socket;
 };
@@ -45,6 +46,10 @@ class LayerFactory {
               BuildNetwork network = BuildNetwork::kNone);
   // The same without a layer: only to look.
   Task<> look(std::vector<std::string> below, const CellWork& work);
+  // To look at trees without running anything of them, in a cell that is otherwise empty.
+  Task<> look_at(std::vector<node::View> views, const CellWork& work);
+  // `layer` becomes what the snapshot has above `below`.
+  Task<> keep_snapshot(std::string layer, std::vector<std::string> below, std::string snapshot);
   // The one layer of an OCI layout on disk; made when it is not there yet.
   Task<std::string> import_image(const oci::Image& image,
                                  std::function<void(std::string_view)> note);

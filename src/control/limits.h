@@ -103,6 +103,7 @@ inline constexpr std::uint32_t kReplColumns = 500;
 // --- templates --------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;  // kept per build
 inline constexpr std::size_t kMaxBuildsAtOnce = 4;
+inline constexpr std::size_t kMaxDiffsAtOnce = 8;  // comparisons and exports
 inline constexpr std::size_t kMaxTemplates = 1000;
 inline constexpr std::size_t kMaxCachedLayers = 400;  // made by builds, with those of templates
 inline constexpr Duration kTreeFinishTimeout = std::chrono::minutes{10};

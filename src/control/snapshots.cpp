@@ -13,7 +13,7 @@
 namespace atl::control {
 namespace {
 
-// Those of forks have no row; start() knows them by their name too.
+// Those of forks and moments have no row; start() knows them by their name too.
 constexpr std::string_view kSnapshotPrefix = "snap-";
 constexpr std::string_view kForkPrefix = "fork-";
 
@@ -55,6 +55,11 @@ Result<> validate(const SnapshotRequest& request, UnixMillis now) {
 
 }  // namespace
 
+StateRef state_ref(std::string id) {
+  const bool snapshot = id.starts_with(kSnapshotPrefix);
+  return {snapshot ? StateRef::Kind::kSnapshot : StateRef::Kind::kSandbox, std::move(id)};
+}
+
 Task<> Snapshots::start() {
   CO_TRY(auto rows,
          co_await store_.run([](store::Store& store) { return store.list_snapshots(); }));
@@ -79,7 +84,7 @@ Task<> Snapshots::start() {
 Task<> Snapshots::sweep() {
   CO_TRY(const auto disks, co_await with_deadline(kNodeTimeout, node_.list_snapshots()));
   for (const std::string& id : disks) {
-    if (!snapshots_.contains(id) && !making_.contains(id) &&
+    if (!snapshots_.contains(id) && !making_.contains(id) && !held_.contains(id) &&
         (id.starts_with(kSnapshotPrefix) || id.starts_with(kForkPrefix))) {
       LOG_INFO("removing a snapshot that nobody knows", {"snapshot", id});
       CO_TRY_DO(co_await remove_from_node(id));
@@ -92,6 +97,9 @@ std::set<std::string> Snapshots::used_layers() const {
   std::set<std::string> layers;
   for (const auto& [id, snapshot] : snapshots_) {
     layers.insert(snapshot.layers.begin(), snapshot.layers.end());
+  }
+  for (const auto& [id, held] : held_) {
+    layers.insert(held.snapshot.layers.begin(), held.snapshot.layers.end());
   }
   return layers;
 }
@@ -141,16 +149,21 @@ Task<SnapshotCreated> Snapshots::create_once(std::string team_id, std::string sa
   co_return std::move(created);
 }
 
-Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
-                                     SnapshotRequest request) {
-  CO_TRY_DO(validate(request, clock_.now()));
+Result<> Snapshots::check_new(std::string_view team_id, const SnapshotRequest& request) const {
+  TRY_DO(validate(request, clock_.now()));
   const auto of_team = static_cast<std::size_t>(std::ranges::count_if(
       snapshots_, [&](const auto& item) { return item.second.team_id == team_id; }));
   if (of_team >= kMaxSnapshotsPerTeam) {
-    co_return fail(Code::kResourceExhausted,
-                   concat("there are already ", of_team, " snapshots; delete some first"),
-                   "quota_exceeded");
+    return fail(Code::kResourceExhausted,
+                concat("there are already ", of_team, " snapshots; delete some first"),
+                "quota_exceeded");
   }
+  return {};
+}
+
+Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
+                                     SnapshotRequest request) {
+  CO_TRY_DO(check_new(team_id, request));
   const std::string id = concat(kSnapshotPrefix, random_label(16));
   const Making making{making_, id};
   auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
@@ -204,6 +217,31 @@ Task<> Snapshots::record(const Snapshot& snapshot, const std::optional<SnapshotO
   co_return fail(std::move(stored).error().note("recording the snapshot"));
 }
 
+Task<Snapshot> Snapshots::adopt(std::string cell_id, Snapshot row, SnapshotRequest request) {
+  return shielded(adopt_now(std::move(cell_id), std::move(row), std::move(request)));
+}
+
+Task<Snapshot> Snapshots::adopt_now(std::string cell_id, Snapshot row, SnapshotRequest request) {
+  CO_TRY_DO(check_new(row.team_id, request));
+  row.id = concat(kSnapshotPrefix, random_label(16));
+  row.name = std::move(request.name);
+  row.description = std::move(request.description);
+  row.expires_at = request.expires_at;
+  row.created_at = clock_.now();
+  const Making making{making_, row.id};
+  auto taken = co_await with_deadline(
+      kPauseTimeout, node_.snapshot({.id = std::move(cell_id), .snapshot = row.id}));
+  if (!taken) {
+    (void)co_await remove_from_node(row.id);  // it may be there all the same
+    co_return fail(std::move(taken).error());
+  }
+  CO_TRY_DO(co_await record(row, std::nullopt));
+  snapshots_.emplace(row.id, row);
+  deadlines_changed_.set();
+  LOG_INFO("snapshot imported", {"snapshot", row.id});
+  co_return std::move(row);
+}
+
 Task<> Snapshots::remove(std::string team_id, std::string id) {
   return shielded(remove_now(std::move(team_id), std::move(id)));
 }
@@ -215,13 +253,17 @@ Task<> Snapshots::remove_now(std::string team_id, std::string id) {
       [&id, now](store::Store& store) { return store.remove_snapshot(id, now); }));
   ATOLL_FAULT_POINT("control.snapshot_remove.recorded");
   snapshots_.erase(id);
+  LOG_INFO("snapshot removed", {"snapshot", id});
+  if (const auto held = held_.find(id); held != held_.end()) {
+    held->second.doomed = true;
+    co_return ok();
+  }
   // Nobody can name it any more; a disk that stays is found by the sweep.
   if (auto removed = co_await remove_from_node(id); !removed) {
     LOG_WARN("the disk of a deleted snapshot stays for now", {"snapshot", id},
              {"error", removed.error()});
   }
   ATOLL_FAULT_POINT("control.snapshot_remove.finished");
-  LOG_INFO("snapshot removed", {"snapshot", id});
   co_return ok();
 }
 
@@ -317,6 +359,60 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
     request.own_mounts = *forked;
   }
   co_return std::move(request);
+}
+
+Task<Snapshot> Snapshots::hold(std::string team_id, StateRef ref) {
+  if (ref.kind == StateRef::Kind::kSandbox) {
+    co_return co_await shielded(hold_moment(std::move(team_id), std::move(ref.id)));
+  }
+  CO_TRY(Snapshot snapshot, get(team_id, ref.id));
+  Held& held = held_[snapshot.id];
+  held.snapshot = snapshot;
+  ++held.count;
+  co_return std::move(snapshot);
+}
+
+Task<Snapshot> Snapshots::hold_moment(std::string team_id, std::string sandbox_id) {
+  const std::string id = concat(kForkPrefix, random_label(16));
+  const Making making{making_, id};
+  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
+  if (!row) {
+    (void)co_await remove_from_node(id);  // it may be there all the same
+    co_return fail(std::move(row).error());
+  }
+  Snapshot moment{.id = id,
+                  .team_id = row->team_id,
+                  .sandbox_id = row->id,
+                  .template_name = row->template_name,
+                  .layers = row->layers,
+                  .env = row->env,
+                  .limits = row->limits,
+                  .ephemeral_tmp = row->ephemeral_tmp,
+                  .created_at = clock_.now()};
+  held_.emplace(id, Held{moment, 1, true});
+  co_return std::move(moment);
+}
+
+Task<> Snapshots::release(std::string id) {
+  return shielded(release_now(std::move(id)));
+}
+
+Task<> Snapshots::release_now(std::string id) {
+  const auto found = held_.find(id);
+  if (found == held_.end() || --found->second.count > 0) {
+    co_return ok();
+  }
+  const bool doomed = found->second.doomed;
+  held_.erase(found);
+  if (!doomed) {
+    co_return ok();
+  }
+  auto removed = co_await remove_from_node(id);
+  if (!removed) {
+    LOG_WARN("a moment of a sandbox stays until the next sweep", {"snapshot", id},
+             {"error", removed.error()});
+  }
+  co_return std::move(removed);
 }
 
 Task<> Snapshots::run() {

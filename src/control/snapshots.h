@@ -30,6 +30,15 @@ struct SnapshotOnce {
   std::function<std::string(const Snapshot&)> remember;
 };
 
+// A state of files that somebody names: that of a sandbox as it is now, or a snapshot.
+struct StateRef {
+  enum class Kind : std::uint8_t { kSandbox, kSnapshot };
+  Kind kind = Kind::kSandbox;
+  std::string id;
+};
+// By its form: what begins like the id of a snapshot is one.
+StateRef state_ref(std::string id);
+
 struct SnapshotRequest {
   std::string name;
   std::string description;
@@ -70,6 +79,8 @@ class Snapshots {
 
   Task<SnapshotCreated> create(std::string team_id, std::string sandbox_id,
                                SnapshotRequest request);
+  // A snapshot of a cell that is no sandbox's; `row` says what it stands on and means.
+  Task<Snapshot> adopt(std::string cell_id, Snapshot row, SnapshotRequest request);
   // Oldest first. kNotFound when there is no such sandbox; its snapshots outlive it.
   Result<std::vector<Snapshot>> list(std::string_view team_id, std::string_view sandbox_id) const;
   Result<Snapshot> get(std::string_view team_id, std::string_view id) const;
@@ -81,11 +92,25 @@ class Snapshots {
   Task<ClaimAnswer> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
   // A claim that begins as the snapshot.
   Task<ClaimAnswer> claim(std::string snapshot_id, ClaimRequest request);
+  // The state as a snapshot that stays until release(), whoever deletes it meanwhile. That of a
+  // sandbox is the moment of this call; it has no row, and goes with its release, at the latest
+  // with the next start.
+  Task<Snapshot> hold(std::string team_id, StateRef ref);
+  Task<> release(std::string id);
   std::set<std::string> used_layers() const;
 
  private:
   Task<SnapshotCreated> create_once(std::string team_id, std::string sandbox_id,
                                     SnapshotRequest request);
+  struct Held {
+    Snapshot snapshot;
+    std::size_t count = 0;
+    bool doomed = false;  // goes with the last who holds it
+  };
+  Task<Snapshot> hold_moment(std::string team_id, std::string sandbox_id);
+  Task<> release_now(std::string id);
+  Result<> check_new(std::string_view team_id, const SnapshotRequest& request) const;
+  Task<Snapshot> adopt_now(std::string cell_id, Snapshot row, SnapshotRequest request);
   Task<Snapshot> create_now(std::string team_id, std::string sandbox_id, SnapshotRequest request);
   Task<> record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once);
   Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
@@ -104,6 +129,7 @@ class Snapshots {
   std::map<std::string, Snapshot, std::less<>> snapshots_;
   std::set<std::string, std::less<>> making_;  // on the node, or soon, without a row
   Lineage lineage_;
+  std::map<std::string, Held, std::less<>> held_;
   Event deadlines_changed_;
 };
 

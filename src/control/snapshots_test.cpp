@@ -67,6 +67,35 @@ TEST_F(SnapshotsTest, ASnapshotOutlivesRestartsAndItsSandbox) {
   EXPECT_EQ(store_->find_sandbox(row.id)->parent_id, id);
 }
 
+TEST_F(SnapshotsTest, WhatIsHeldStaysUntilItIsReleased) {
+  const std::string id = claim()->id;
+  const std::string taken = take(id)->id;
+  const StateRef snapshot = state_ref(taken);
+  ASSERT_EQ(snapshot.kind, StateRef::Kind::kSnapshot);
+  ASSERT_TRUE(simulation_.run(snapshots_->hold(kTeam, snapshot)));
+  ASSERT_TRUE(simulation_.run(snapshots_->hold(kTeam, snapshot)));
+  EXPECT_FALSE(simulation_.run(snapshots_->hold("other-team", snapshot)));
+  ASSERT_TRUE(simulation_.run(snapshots_->remove(kTeam, taken)));
+  EXPECT_FALSE(simulation_.run(snapshots_->hold(kTeam, snapshot)));
+  ASSERT_TRUE(simulation_.run(snapshots_->release(taken)));
+  EXPECT_TRUE(node_.snapshots.contains(taken));
+  EXPECT_FALSE(snapshots_->used_layers().empty());
+  ASSERT_TRUE(simulation_.run(snapshots_->release(taken)));
+  EXPECT_FALSE(node_.snapshots.contains(taken));
+  EXPECT_TRUE(snapshots_->used_layers().empty());
+}
+
+TEST_F(SnapshotsTest, TheMomentOfASandboxGoesWithItsHolder) {
+  const std::string id = claim()->id;
+  const auto moment = simulation_.run(snapshots_->hold(kTeam, state_ref(id)));
+  ASSERT_TRUE(moment) << moment.error().message;
+  EXPECT_EQ(node_.snapshots, std::set<std::string>{moment->id});
+  EXPECT_FALSE(snapshots_->get(kTeam, moment->id));
+  EXPECT_FALSE(simulation_.run(snapshots_->hold("other-team", state_ref(id))));
+  ASSERT_TRUE(simulation_.run(snapshots_->release(moment->id)));
+  EXPECT_TRUE(node_.snapshots.empty());
+}
+
 TEST_F(SnapshotsTest, WhatWasNeverFinishedIsRemovedAtTheStart) {
   node_.snapshots = {"snap-lost", "fork-lost", "another-tool"};
   const std::string id = claim()->id;

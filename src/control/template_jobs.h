@@ -15,6 +15,7 @@
 #include "control/build_log.h"
 #include "control/dockerfile_build.h"
 #include "control/layer_factory.h"
+#include "control/snapshots.h"
 #include "control/template_spec.h"
 #include "oci/fetch.h"
 
@@ -39,6 +40,18 @@ struct BuildOptions {
   PullOptions pull;
 };
 
+// What a template that is made from a state says about itself; the rest is as in its template.
+struct CaptureRequest {
+  StateRef source;
+  std::map<std::string, Json> overrides;  // members of the spec
+};
+
+struct ImportRequest {
+  std::string team_id = store::kDefaultTeam;
+  std::string template_name;
+  SnapshotRequest snapshot;
+};
+
 class TemplateJobs {
  public:
   struct Parts {
@@ -46,6 +59,7 @@ class TemplateJobs {
     io::OffloadPool& pool;
     node::Node& node;
     Sandboxes& sandboxes;
+    Snapshots& snapshots;
     StoreAccess store;
     const WallClock& clock;
     store::Limits build_limits;
@@ -71,6 +85,12 @@ class TemplateJobs {
   // `upload` is from new_upload(); it is removed. The template is made when there is none.
   Task<std::shared_ptr<BuildLog>> build(TemplateRef ref, std::string upload, BuildOptions options);
   Task<std::shared_ptr<BuildLog>> import(TemplateRef ref, std::string upload);
+  // Registers a template whose sandboxes begin as this state is now, and begins to make it. Its
+  // layers are those of the state and one above, shared and not copied. kAlreadyExists.
+  Task<Template> capture(TemplateRef ref, CaptureRequest request);
+  // An image as a snapshot: what is claimed from it begins with its files, with the settings of the
+  // template that `request` names. `upload` is from new_upload(); it is removed.
+  Task<Snapshot> import_snapshot(std::string upload, ImportRequest request);
   // Of the job that runs, or of the last one since the start of this process.
   Result<std::shared_ptr<BuildLog>> log(std::string_view name) const;
   void cancel(std::string_view name);
@@ -104,6 +124,9 @@ class TemplateJobs {
   Task<BuiltImage> run_dockerfile(Job& job, std::string upload, BuildOptions options);
   Task<BuiltImage> find_base(Job& job, std::string reference, PullOptions options);
   Task<BuiltImage> import_archive(Job& job, std::string upload);
+  Task<Template> capture_held(TemplateRef ref, CaptureRequest request, const Snapshot& state);
+  Task<Snapshot> snapshot_image(const BuiltImage& image, ImportRequest request);
+  Task<BuiltImage> keep_state(Job& job, Snapshot state, oci::ImageConfig config);
   Task<std::shared_ptr<BuildLog>> pull_builtin(const Template& row);
   static Result<std::string> make_directory(const std::string& below);
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
@@ -23,6 +25,11 @@ class UploadedFile {
  private:
   std::string path_;
 };
+
+Task<> store_result(Task<Snapshot> task, Result<Snapshot>& result) {
+  result = co_await std::move(task);
+  co_return ok();
+}
 
 Result<BuildNetwork> parse_network(std::string_view network) {
   if (network == "none" || network == "default" || network.empty()) {
@@ -147,6 +154,46 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::strin
   }
   co_return co_await begin(std::move(row),
                            [this, file, upload](Job& job) { return import_archive(job, upload); });
+}
+
+Task<Snapshot> TemplateJobs::import_snapshot(std::string upload, ImportRequest request) {
+  const UploadedFile file{upload};
+  CO_TRY(const Template row,
+         parts_.sandboxes.templates().find(request.template_name, request.team_id));
+  CO_TRY_DO(check_free(""));
+  Job job;
+  CO_TRY(job.directory, make_directory(parts_.directory));
+  ++running_;  // no layer that nothing refers to is removed meanwhile
+  auto image = co_await import_archive(job, upload);
+  Result<Snapshot> snapshot = fail(Code::kInternal, "");
+  if (image) {
+    request.template_name = row.name;
+    snapshot = co_await snapshot_image(*image, std::move(request));
+  } else {
+    snapshot = fail(std::move(image).error());
+  }
+  --running_;
+  (void)co_await shielded(parts_.pool.run([directory = job.directory]() -> Result<> {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory, ignored);
+    return {};
+  }));
+  (void)co_await shielded(trim_cache());
+  co_return std::move(snapshot);
+}
+
+// The disk of a cell with nothing in it, above the layers of the image.
+Task<Snapshot> TemplateJobs::snapshot_image(const BuiltImage& image, ImportRequest request) {
+  Result<Snapshot> snapshot = fail(Code::kInternal, "");
+  Snapshot row{.team_id = request.team_id,
+               .template_name = request.template_name,
+               .layers = image.layers,
+               .limits = parts_.build_limits};
+  const CellWork work = [&](const BuildCell& cell) {
+    return store_result(parts_.snapshots.adopt(cell.id, row, request.snapshot), snapshot);
+  };
+  CO_TRY_DO(co_await factory_.look({}, work));
+  co_return std::move(snapshot);
 }
 
 Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {

@@ -17,33 +17,6 @@ using guest::Kind;
 constexpr std::size_t kPieceBytes = 256 * 1024;   // of an upload, and at least of a download
 constexpr std::size_t kBatchBytes = 1024 * 1024;  // compressed in one go
 
-Result<oci::ArchiveEntry> to_archive(const guest::TreeEntry& from) {
-  oci::ArchiveEntry entry{.path = from.path,
-                          .mode = from.mode,
-                          .uid = from.uid,
-                          .gid = from.gid,
-                          .modified_unix_ns = from.modified_unix_ns,
-                          .size = from.size,
-                          .link_target = from.link_target};
-  switch (from.type) {
-    case guest::FileType::kFile:
-      entry.type = oci::EntryType::kFile;
-      break;
-    case guest::FileType::kDirectory:
-      entry.type = oci::EntryType::kDirectory;
-      break;
-    case guest::FileType::kSymlink:
-      entry.type = oci::EntryType::kSymlink;
-      break;
-    case guest::FileType::kHardlink:
-      entry.type = oci::EntryType::kHardlink;
-      break;
-    case guest::FileType::kOther:
-      return guest_broke_protocol("a tree with something that is no file");
-  }
-  return entry;
-}
-
 // What an archive has for a sandbox. Devices and the like are counted, and stay of type kSkipped:
 // who reads must have a chance to pause between any two entries.
 class UnpackSource final : public oci::TreeSource {
@@ -118,6 +91,39 @@ Task<guest::TreeDone> write_from(io::OffloadPool& pool, ArchiveFeed& feed, Unpac
 
 }  // namespace
 
+Result<oci::ArchiveEntry> to_archive_entry(const guest::TreeEntry& from) {
+  oci::ArchiveEntry entry{.path = from.path,
+                          .mode = from.mode,
+                          .uid = from.uid,
+                          .gid = from.gid,
+                          .modified_unix_ns = from.modified_unix_ns,
+                          .size = from.size,
+                          .link_target = from.link_target};
+  switch (from.type) {
+    case guest::FileType::kFile:
+      entry.type = oci::EntryType::kFile;
+      break;
+    case guest::FileType::kDirectory:
+      entry.type = oci::EntryType::kDirectory;
+      break;
+    case guest::FileType::kSymlink:
+      entry.type = oci::EntryType::kSymlink;
+      break;
+    case guest::FileType::kHardlink:
+      entry.type = oci::EntryType::kHardlink;
+      break;
+    case guest::FileType::kFifo:
+      entry.type = oci::EntryType::kFifo;
+      break;
+    case guest::FileType::kOther:
+      return guest_broke_protocol("a tree with something that is no file");
+  }
+  for (const guest::Attribute& attribute : from.attributes) {
+    entry.attributes.push_back({attribute.name, attribute.value});
+  }
+  return entry;
+}
+
 Task<ArchiveDownload::Item> ArchiveDownload::receive() {
   CO_TRY(const Frame frame, co_await channel_->receive(kGuestStallTimeout));
   // No bytes at all are refused: a batch is full when it has enough of them.
@@ -145,7 +151,7 @@ Result<> ArchiveDownload::write(const Item& item) {
     return writer_.finish();
   }
   TRY(const auto entry, guest::decode_tree_entry(item.bytes));
-  TRY(const auto converted, to_archive(entry));
+  TRY(const auto converted, to_archive_entry(entry));
   return writer_.begin(converted);
 }
 

@@ -16,6 +16,9 @@
 
 namespace atl::control {
 
+// What a guest sent, for an archive.
+Result<oci::ArchiveEntry> to_archive_entry(const guest::TreeEntry& from);
+
 // The bytes of an archive as they are made; the tree is read as slowly as they are taken.
 class ArchiveDownload {
  public:

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/strings.h"
 #include "control/contexts.h"
+#include "control/diffs.h"
 #include "control/identity.h"
 #include "control/resources.h"
 #include "control/sandboxes.h"
@@ -164,6 +165,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                    .pool = archive_threads,
                                    .node = *node,
                                    .sandboxes = sandboxes,
+                                   .snapshots = snapshots,
                                    .store = access,
                                    .clock = clock,
                                    .build_limits = build_limits,
@@ -171,8 +173,16 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY_DO(co_await templates.start());
   io::OffloadPool file_threads{"files", kFileThreads, kMaxFileQueue};
   control::TreeArchives archives{file_threads};
+  control::Diffs diffs{{.reactor = reactor,
+                        .pool = file_threads,
+                        .node = *node,
+                        .sandboxes = sandboxes,
+                        .snapshots = snapshots,
+                        .limits = build_limits,
+                        .directory = layout.db_mount() + "/exports"}};
+  CO_TRY_DO(co_await diffs.start());
   service::native::NativeApi native{sandboxes, snapshots,  contexts,  identity, clock,
-                                    metrics,   &templates, &archives, &volumes};
+                                    metrics,   &templates, &archives, &volumes, &diffs};
 
   CO_TRY(Fd port, open_port(options));
   CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));

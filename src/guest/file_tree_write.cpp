@@ -7,7 +7,9 @@
 // read-only directory must still take its content, and content changes a directory's times.
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +32,47 @@ timespec to_timespec(std::int64_t unix_ns) {
   constexpr std::int64_t kSecond = 1000000000;
   const std::int64_t rest = (unix_ns % kSecond + kSecond) % kSecond;
   return {.tv_sec = (unix_ns - rest) / kSecond, .tv_nsec = rest};
+}
+
+constexpr std::size_t kHoleBytes = 4096;
+
+bool is_zero(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+// Blocks of zeros become holes: what was sparse stays it, and the rest loses nothing.
+bool write_sparsely(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    std::size_t data = 0;
+    while (data < bytes.size() && !is_zero(bytes.substr(data, kHoleBytes))) {
+      data = std::min(bytes.size(), data + kHoleBytes);
+    }
+    if (data > 0 && !write_all(fd, bytes.substr(0, data))) {
+      return false;
+    }
+    bytes.remove_prefix(data);
+    std::size_t hole = 0;
+    while (hole < bytes.size() && is_zero(bytes.substr(hole, kHoleBytes))) {
+      hole = std::min(bytes.size(), hole + kHoleBytes);
+    }
+    if (hole > 0 && ::lseek(fd, static_cast<off_t>(hole), SEEK_CUR) < 0) {
+      return false;
+    }
+    bytes.remove_prefix(hole);
+  }
+  return true;
+}
+
+// The sandbox's kernel decides about those that are more than data (capabilities, access lists).
+Result<> set_attributes(int fd, const TreeEntry& entry) {
+  for (const Attribute& attribute : entry.attributes) {
+    if (::fsetxattr(fd, attribute.name.c_str(), attribute.value.data(), attribute.value.size(),
+                    0) != 0 &&
+        attribute.name.starts_with("user.")) {
+      return fail_file(concat("setting attribute ", attribute.name, " of"), entry.path);
+    }
+  }
+  return {};
 }
 
 std::string_view parent_of(std::string_view path) {
@@ -97,6 +140,9 @@ class TreeReceiver {
       case FileType::kHardlink:
         ++done_.files;
         return write_hardlink(parent.get(), entry);
+      case FileType::kFifo:
+        ++done_.files;
+        return write_fifo(parent.get(), entry);
       default:
         ++done_.files;
         return write_file(parent.get(), entry);
@@ -180,6 +226,14 @@ class TreeReceiver {
     if (privileged_ && ::fchownat(directory.get(), "", entry.uid, entry.gid, AT_EMPTY_PATH) != 0) {
       return fail_file("changing the owner of", entry.path);
     }
+    if (!entry.attributes.empty()) {
+      const Fd readable{
+          ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+      if (!readable) {
+        return fail_file("entering", entry.path);
+      }
+      TRY_DO(set_attributes(readable.get(), entry));
+    }
     TRY_DO(remember(entry.path));
     pending_.push_back({entry.path, entry.mode, entry.modified_unix_ns});
     return {};
@@ -202,6 +256,23 @@ class TreeReceiver {
     }
     const timespec times[2] = {{.tv_nsec = UTIME_OMIT}, to_timespec(entry.modified_unix_ns)};
     ::utimensat(parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW);  // not every filesystem can
+    return {};
+  }
+
+  Result<> write_fifo(int parent, const TreeEntry& entry) {
+    const std::string name = name_of(entry.path);
+    if (::mknodat(parent, name.c_str(), S_IFIFO | 0600, 0) != 0 &&
+        (errno != EEXIST || ::unlinkat(parent, name.c_str(), 0) != 0 ||
+         ::mknodat(parent, name.c_str(), S_IFIFO | 0600, 0) != 0)) {
+      return fail_file("creating FIFO", entry.path);
+    }
+    const timespec times[2] = {{.tv_nsec = UTIME_OMIT}, to_timespec(entry.modified_unix_ns)};
+    if ((privileged_ &&
+         ::fchownat(parent, name.c_str(), entry.uid, entry.gid, AT_SYMLINK_NOFOLLOW) != 0) ||
+        ::fchmodat(parent, name.c_str(), entry.mode, 0) != 0 ||
+        ::utimensat(parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) {
+      return fail_file("creating FIFO", entry.path);
+    }
     return {};
   }
 
@@ -249,16 +320,20 @@ class TreeReceiver {
                     concat(entry.path, ": the data of a file must have the size of its entry"),
                     "malformed");
       }
-      if (!write_all(fd, frame.payload)) {
+      if (!write_sparsely(fd, frame.payload)) {
         return fail_file("writing", entry.path);
       }
       left -= frame.payload.size();
       done_.bytes += frame.payload.size();
     }
-    // The owner first: a change of owner takes the set-id bits away.
+    if (entry.size > 0 && ::ftruncate(fd, static_cast<off_t>(entry.size)) != 0) {
+      return fail_file("writing", entry.path);
+    }
+    // The owner first: a change of owner takes the set-id bits and capabilities away.
     if (privileged_ && ::fchown(fd, entry.uid, entry.gid) != 0) {
       return fail_file("changing the owner of", entry.path);
     }
+    TRY_DO(set_attributes(fd, entry));
     const timespec times[2] = {{.tv_nsec = UTIME_OMIT}, to_timespec(entry.modified_unix_ns)};
     if (::fchmod(fd, entry.mode) != 0 || ::futimens(fd, times) != 0) {
       return fail_file("writing", entry.path);

@@ -61,6 +61,10 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
       return serve(channel, decode_search(payload), search_files);
     case Kind::kSyncFile:
       return serve(channel, decode_sync_file(payload), sync_file);
+    case Kind::kDiff: {
+      TRY(const auto request, decode_diff(payload));  // of root, always: nobody else may see it all
+      return send_diff(channel, request);
+    }
     default:
       return fail(Code::kInvalidArgument, "not a file request", "malformed");
   }
@@ -69,7 +73,7 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
 }  // namespace
 
 bool is_file_request(Kind kind) {
-  return kind >= Kind::kStat && kind <= Kind::kSyncFile;
+  return kind >= Kind::kStat && kind <= Kind::kDiff;
 }
 
 void run_file_worker(int socket, Kind kind, std::string_view payload,

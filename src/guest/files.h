@@ -26,6 +26,7 @@ Result<> read_tree(FileChannel& channel, const PathRequest& request);
 Result<> write_tree(FileChannel& channel, const PathRequest& request);
 Result<> search_files(FileChannel& channel, const SearchRequest& request);
 Result<> sync_file(FileChannel& channel, const SyncFileRequest& request);
+Result<> send_diff(FileChannel& channel, const DiffRequest& request);
 
 // --- shared by the operations --------------------------------------------------------------
 

@@ -49,6 +49,10 @@ inline constexpr std::size_t kMaxWatches = 8192;
 inline constexpr std::size_t kMaxTreeDirectoryBytes = 64 * 1024 * 1024;
 // The first names of files with several, while a tree is read.
 inline constexpr std::size_t kMaxTreeNameBytes = 32 * 1024 * 1024;
+// Names of directories under way while trees are compared.
+inline constexpr std::size_t kMaxDiffNameBytes = 128 * 1024 * 1024;
+// How long a client of a comparison may see nothing.
+inline constexpr std::int64_t kDiffAliveMs = 5000;
 // A search may have this much more memory than it starts with: expressions can ask for any amount.
 inline constexpr std::size_t kMaxSearchMemoryBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxSearchLineBytes = 8 * 1024 * 1024;

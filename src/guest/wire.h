@@ -25,6 +25,7 @@
 //   kReadTree          (kTreeEntry, kData*)*, kEnd
 //   kWriteTree         kTreeDone (after the client's kEnd)         (kTreeEntry, kData*)*, kEnd
 //   kSearch            kMatch*, kEnd (with a SearchEnd)
+//   kDiff              (kChange, kData*)*, kEnd; kSynced in between: still at it
 //
 // Processes. A process has a caller-chosen id. With `keep` it outlives the connection and stays
 // in the guest's table, with its exit status and journal, until kRemoveProcess; without, closing
@@ -92,6 +93,7 @@ enum class Kind : std::uint8_t {
   kWriteTree = 20,
   kSearch = 21,
   kSyncFile = 22,
+  kDiff = 23,
   // Client frames inside an operation.
   kStdin = 30,         // raw bytes
   kStdinEnd = 31,      // empty
@@ -117,6 +119,7 @@ enum class Kind : std::uint8_t {
   kTreeDone = 63,
   kMatch = 64,
   kSynced = 65,  // empty
+  kChange = 66,
 };
 
 struct FrameHeader {
@@ -242,6 +245,8 @@ std::string encode(const WatchRequest& request);
 std::string encode(const FileEvent& event);
 std::string encode(const TreeEntry& entry);
 std::string encode(const TreeDone& done);
+std::string encode(const DiffRequest& request);
+std::string encode(const Change& change);
 std::string encode(const SearchRequest& request);
 std::string encode(const Match& match);
 std::string encode(const SearchEnd& end);
@@ -270,6 +275,8 @@ Result<WatchRequest> decode_watch(std::string_view payload);
 Result<FileEvent> decode_file_event(std::string_view payload);
 Result<TreeEntry> decode_tree_entry(std::string_view payload);
 Result<TreeDone> decode_tree_done(std::string_view payload);
+Result<DiffRequest> decode_diff(std::string_view payload);
+Result<Change> decode_change(std::string_view payload);
 Result<SearchRequest> decode_search(std::string_view payload);
 Result<Match> decode_match(std::string_view payload);
 Result<SearchEnd> decode_search_end(std::string_view payload);

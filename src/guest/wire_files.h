@@ -17,7 +17,10 @@ inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxResultPathBytes = 2 * kMaxPathBytes + 1;
 inline constexpr std::size_t kMaxTreeDepth = 256;  // components of a path in a tree
 inline constexpr std::uint64_t kMaxTreeEntries = 1000000;
-inline constexpr std::size_t kMaxPatternBytes = 4096;  // of a glob or a regular expression
+inline constexpr std::size_t kMaxAttributes = 256;            // extended, of one file
+inline constexpr std::size_t kMaxAttributeBytes = 96 * 1024;  // names and values together
+inline constexpr std::size_t kMaxDiffTrees = 66;              // of either side
+inline constexpr std::size_t kMaxPatternBytes = 4096;         // of a glob or a regular expression
 inline constexpr std::uint32_t kMaxSearchResults = 100000;
 inline constexpr std::uint64_t kMaxSearchFileBytes = 64ULL * 1024 * 1024;
 inline constexpr std::size_t kMaxLineBytes = 4096;           // of a match
@@ -31,6 +34,7 @@ enum class FileType : std::uint8_t {
   kSymlink = 3,
   kOther = 4,
   kHardlink = 5,  // only in a tree
+  kFifo = 6,      // only in a tree
 };
 
 struct FileInfo {
@@ -128,9 +132,15 @@ struct FileEvent {
 // kReadTree and kWriteTree take a PathRequest. Reading: everything below the directory, not the
 // directory itself, a directory before its content; a path that is a file gives one entry with its
 // name, and a file with several names below the path is a hard link to the first from its second
-// on. Devices, sockets and FIFOs are left out, and so are kernel filesystems (/proc, /sys) below
-// the path. Writing: the directory is made if missing, existing directories are kept, files and
-// symlinks are replaced, missing parents are made. A hard link is to something written before it.
+// on. Devices, sockets, FIFOs and extended attributes are left out, and so are kernel filesystems
+// (/proc, /sys) below the path. Writing: the directory is made if missing, existing directories are
+// kept, files and symlinks are replaced, missing parents are made. A hard link is to something
+// written before it.
+struct Attribute {  // extended: user.*, security.capability, system.posix_acl_*
+  std::string name;
+  std::string value;
+  auto operator<=>(const Attribute&) const = default;
+};
 struct TreeEntry {
   std::string path;                 // relative, without ".", ".." and empty components
   FileType type = FileType::kFile;  // not kOther
@@ -143,6 +153,33 @@ struct TreeEntry {
   // Of a symlink: may point anywhere, is never followed. Of a hard link: the path of a file of this
   // tree; a symlink in that place is linked, not followed.
   std::string link_target;
+  // By name. Writing: none but user.* are needed, others may be refused by the kernel.
+  std::vector<Attribute> attributes;
+};
+// kDiff: how the root that the directories `to` make together (topmost first, as overlayfs stacks
+// layers) differs from the root that `from` make. Directories are absolute and do not change; all
+// are on one filesystem. Changes come sorted, a directory before what is in it.
+struct DiffRequest {
+  std::vector<std::string> from;  // none: an empty root
+  std::vector<std::string> to;
+  // The bytes follow each file as in a tree, files with several names are hard links from the
+  // second on, and directories on the way to a change come too.
+  bool contents = false;
+};
+enum class ChangeType : std::uint8_t {
+  kAdded = 1,
+  kChanged = 2,  // its content, type, mode, owner, attributes, time or number of names
+  kRemoved = 3,  // with everything in it
+  // With contents: a directory that has a change in it or another time; a file with several names.
+  kKept = 4,
+};
+struct Change {
+  ChangeType change = ChangeType::kAdded;
+  TreeEntry entry;  // as it is; as it was when removed. May be of kOther (a socket)
+  // What it was before, when changed.
+  FileType old_type = FileType::kFile;
+  std::uint64_t old_size = 0;
+  std::uint32_t old_mode = 0;
 };
 struct TreeDone {
   std::uint64_t files = 0;        // with hard links

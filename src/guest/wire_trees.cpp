@@ -52,14 +52,31 @@ Result<> check_search(const SearchRequest& request) {
   return {};
 }
 
+Result<> check_attributes(const std::vector<Attribute>& attributes) {
+  std::size_t bytes = 0;
+  for (const Attribute& attribute : attributes) {
+    bytes += attribute.name.size() + attribute.value.size();
+    if (attribute.name.empty() || attribute.name.size() > kMaxNameBytes ||
+        has_nul(attribute.name)) {
+      return refuse("the name of an attribute is malformed");
+    }
+  }
+  if (attributes.size() > kMaxAttributes || bytes > kMaxAttributeBytes) {
+    return refuse("the attributes of a file are too many or too large");
+  }
+  return {};
+}
+
 Result<> check_tree_entry(const TreeEntry& entry) {
   TRY_DO(validate_tree_path(entry.path));
   TRY_DO(check_mode(entry.mode));
+  TRY_DO(check_attributes(entry.attributes));
   const bool file = entry.type == FileType::kFile;
   const bool symlink = entry.type == FileType::kSymlink;
   const bool hardlink = entry.type == FileType::kHardlink;
-  if (!file && !symlink && !hardlink && entry.type != FileType::kDirectory) {
-    return refuse("a tree has only files, directories and links");
+  if (!file && !symlink && !hardlink && entry.type != FileType::kDirectory &&
+      entry.type != FileType::kFifo) {
+    return refuse("a tree has only files, directories, FIFOs and links");
   }
   if (!file && entry.size != 0) {
     return refuse("only a file has a size in a tree");
@@ -106,16 +123,19 @@ Result<> validate(const SearchRequest& request) {
   return check_search(request);
 }
 
-std::string encode(const TreeEntry& entry) {
-  ByteWriter out;
+namespace {
+
+void write_entry(ByteWriter& out, const TreeEntry& entry) {
   out.string(entry.path).u8(static_cast<std::uint8_t>(entry.type)).u32(entry.mode);
   out.u64(entry.size).i64(entry.modified_unix_ns).u32(entry.uid).u32(entry.gid);
-  out.string(entry.link_target);
-  return std::move(out).bytes();
+  out.string(entry.link_target).u32(static_cast<std::uint32_t>(entry.attributes.size()));
+  for (const Attribute& attribute : entry.attributes) {
+    out.string(attribute.name).string(attribute.value);
+  }
 }
 
-Result<TreeEntry> decode_tree_entry(std::string_view payload) {
-  ByteReader in{payload};
+// Members are read one statement at a time: the order of reads is the format.
+TreeEntry read_entry(ByteReader& in) {
   TreeEntry entry;
   entry.path = in.string();
   entry.type = static_cast<FileType>(in.u8());
@@ -125,9 +145,89 @@ Result<TreeEntry> decode_tree_entry(std::string_view payload) {
   entry.uid = in.u32();
   entry.gid = in.u32();
   entry.link_target = in.string();
+  for (std::uint32_t left = in.count(8); left > 0; --left) {
+    Attribute attribute;
+    attribute.name = in.string();
+    attribute.value = in.string();
+    entry.attributes.push_back(std::move(attribute));
+  }
+  return entry;
+}
+
+bool is_file_type(FileType type) {
+  return type >= FileType::kFile && type <= FileType::kFifo;
+}
+
+Result<> check_trees(const std::vector<std::string>& directories) {
+  if (directories.size() > kMaxDiffTrees) {
+    return refuse(concat("a root is made of at most ", kMaxDiffTrees, " directories"));
+  }
+  for (const std::string& directory : directories) {
+    TRY_DO(validate_path(directory));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string encode(const TreeEntry& entry) {
+  ByteWriter out;
+  write_entry(out, entry);
+  return std::move(out).bytes();
+}
+
+Result<TreeEntry> decode_tree_entry(std::string_view payload) {
+  ByteReader in{payload};
+  TreeEntry entry = read_entry(in);
   TRY_DO(in.finish());
   TRY_DO(check_tree_entry(entry));
   return entry;
+}
+
+std::string encode(const DiffRequest& request) {
+  return ByteWriter{}.strings(request.from).strings(request.to).boolean(request.contents).bytes();
+}
+
+Result<DiffRequest> decode_diff(std::string_view payload) {
+  ByteReader in{payload};
+  DiffRequest request;
+  request.from = in.strings();
+  request.to = in.strings();
+  request.contents = in.boolean();
+  TRY_DO(in.finish());
+  TRY_DO(check_trees(request.from));
+  TRY_DO(check_trees(request.to));
+  return request;
+}
+
+std::string encode(const Change& change) {
+  ByteWriter out;
+  out.u8(static_cast<std::uint8_t>(change.change));
+  write_entry(out, change.entry);
+  out.u8(static_cast<std::uint8_t>(change.old_type)).u64(change.old_size).u32(change.old_mode);
+  return std::move(out).bytes();
+}
+
+Result<Change> decode_change(std::string_view payload) {
+  ByteReader in{payload};
+  Change change;
+  change.change = static_cast<ChangeType>(in.u8());
+  change.entry = read_entry(in);
+  change.old_type = static_cast<FileType>(in.u8());
+  change.old_size = in.u64();
+  change.old_mode = in.u32();
+  TRY_DO(in.finish());
+  TRY_DO(check_mode(change.old_mode));
+  if (change.change < ChangeType::kAdded || change.change > ChangeType::kKept ||
+      !is_file_type(change.old_type)) {
+    return fail(Code::kInvalidArgument, "a change is malformed", "malformed");
+  }
+  TreeEntry checked = change.entry;
+  if (checked.type == FileType::kOther) {
+    checked.type = FileType::kFifo;  // the same rules
+  }
+  TRY_DO(check_tree_entry(checked));
+  return change;
 }
 
 std::string encode(const TreeDone& done) {

@@ -99,6 +99,20 @@ Result<> Cells::check_space(const CreateRequest& request) const {
   return {};
 }
 
+Result<> Cells::find_views(const CreateRequest& request, runtime::CellSpec& spec) const {
+  for (const View& view : request.views) {
+    const bool layer = view.kind == View::Kind::kLayer;
+    if (layer ? !parts_.pool.has_layer(view.id) : !parts_.pool.has_snapshot(view.id)) {
+      return fail(Code::kNotFound,
+                  concat(layer ? "layer " : "snapshot ", view.id, " is not on this node"),
+                  layer ? "layer_not_found" : "snapshot_not_found");
+    }
+    spec.view_dirs.push_back(layer ? parts_.pool.layer_path(view.id)
+                                   : concat(parts_.pool.snapshot_path(view.id), "/upper"));
+  }
+  return {};
+}
+
 // Everything that can be refused before anything is made.
 Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) const {
   runtime::CellSpec spec{.id = request.id,
@@ -133,6 +147,7 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
     return fail(Code::kNotFound, concat("snapshot ", request.from_snapshot, " is not on this node"),
                 "snapshot_not_found");
   }
+  TRY_DO(find_views(request, spec));
   TRY_DO(check_space(request));
   return spec;
 }
@@ -149,10 +164,15 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
   const std::shared_lock using_layers{layers_in_use_};
   TRY(runtime::CellSpec spec, check_create(request));
   TRY(spec.uid_base, parts_.uids.take());
-  const StoredCell stored{.id = request.id,
-                          .uid_base = spec.uid_base,
-                          .fresh_upper = !request.existing_upper,
-                          .layers = request.layers};
+  StoredCell stored{.id = request.id,
+                    .uid_base = spec.uid_base,
+                    .fresh_upper = !request.existing_upper,
+                    .layers = request.layers};
+  for (const View& view : request.views) {
+    if (view.kind == View::Kind::kLayer) {
+      stored.layers.push_back(view.id);  // it must not go away meanwhile
+    }
+  }
   auto entry = build(request, std::move(spec), stored);
   if (!entry) {
     if (const auto undone = undo_create(stored, before); !undone) {

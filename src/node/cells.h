@@ -90,6 +90,7 @@ class Cells {
   std::string socket_path(const std::string& id) const;
 
   Result<> check_space(const CreateRequest& request) const;
+  Result<> find_views(const CreateRequest& request, runtime::CellSpec& spec) const;
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
   Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored);
   Result<> limit_disk(const std::string& id, std::uint64_t limit_bytes);

@@ -60,6 +60,28 @@ Result<> check_limits(const Limits& limits) {
   return {};
 }
 
+Result<> check_views(const CreateRequest& request) {
+  if (request.views.empty()) {
+    return {};
+  }
+  const bool bare = request.layers.size() == 1 && request.layers.front() == kEmptyLayer &&
+                    request.from_snapshot.empty() && !request.existing_upper &&
+                    !request.host_network;
+  if (!bare || !request.id.starts_with(kBuildCellPrefix)) {
+    return fail(Code::kInvalidArgument, "only a build cell with nothing in it may have views");
+  }
+  if (request.views.size() > kMaxViewsPerCell) {
+    return fail(Code::kInvalidArgument, concat("a cell has at most ", kMaxViewsPerCell, " views"));
+  }
+  for (const View& view : request.views) {
+    if (view.kind != View::Kind::kLayer && view.kind != View::Kind::kSnapshot) {
+      return fail(Code::kInvalidArgument, "a view is of a layer or of a snapshot");
+    }
+    TRY_DO(check_layer_id(view.id));
+  }
+  return {};
+}
+
 Result<> check_create(const CreateRequest& request) {
   TRY_DO(check_id(request.id));
   if (!is_hostname(request.hostname)) {
@@ -85,6 +107,7 @@ Result<> check_create(const CreateRequest& request) {
       (request.mounts.size() != 1 || !request.id.starts_with(kFilesCellPrefix))) {
     return fail(Code::kInvalidArgument, "only a cell for files has a volume as its root");
   }
+  TRY_DO(check_views(request));
   return check_limits(request.limits);
 }
 
@@ -117,6 +140,12 @@ CreateRequest read_create(ByteReader& in) {
   request.ephemeral_tmp = in.boolean();
   request.mounts = volumes::read_mounts(in);
   request.mount_is_root = in.boolean();
+  for (std::uint32_t left = in.count(5); left > 0; --left) {
+    View view;
+    view.kind = static_cast<View::Kind>(in.u8());
+    view.id = in.string();
+    request.views.push_back(std::move(view));
+  }
   return request;
 }
 
@@ -204,6 +233,10 @@ std::string encode(const CreateRequest& request) {
   out.boolean(request.ephemeral_tmp);
   volumes::write_mounts(out, request.mounts);
   out.boolean(request.mount_is_root);
+  out.u32(static_cast<std::uint32_t>(request.views.size()));
+  for (const View& view : request.views) {
+    out.u8(static_cast<std::uint8_t>(view.kind)).string(view.id);
+  }
   return std::move(out).bytes();
 }
 

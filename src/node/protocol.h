@@ -18,6 +18,8 @@ namespace atl::node {
 
 inline constexpr std::size_t kMaxMessageBytes = 256 * 1024;
 inline constexpr std::size_t kMaxLayersPerCell = 64;
+// Two whole roots: as many layers and an upper each.
+inline constexpr std::size_t kMaxViewsPerCell = 2 * (kMaxLayersPerCell + 1);
 inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 42;
 inline constexpr std::uint32_t kMaxCpuMillis = 1024 * 1000;
 inline constexpr std::uint32_t kMaxProcesses = 1 << 20;
@@ -82,6 +84,14 @@ struct Mount {
   bool read_only = false;
 };
 
+// Something that a cell may look at, read-only, in its directory /views/<index>.
+struct View {
+  enum class Kind : std::uint8_t { kLayer = 1, kSnapshot = 2 };
+  Kind kind = Kind::kLayer;
+  std::string id;
+  bool operator==(const View&) const = default;
+};
+
 struct CreateRequest {
   std::string id;  // [a-z0-9-]{1,63}
   std::string hostname;
@@ -98,6 +108,8 @@ struct CreateRequest {
   std::vector<Mount> mounts;  // none within another
   // The cell's guest sees the only mount as its whole file system.
   bool mount_is_root = false;
+  // Only of a build cell that stands on the empty layer alone: what it looks at is hostile.
+  std::vector<View> views;
 };
 
 struct DestroyRequest {

@@ -50,6 +50,30 @@ TEST(NodeProtocol, CreateSurvivesTheTrip) {
   EXPECT_TRUE(decoded->create.existing_upper);
 }
 
+TEST(NodeProtocol, OnlyAnEmptyBuildCellHasViews) {
+  CreateRequest request{
+      .id = "build-1",
+      .hostname = "build",
+      .layers = {kEmptyLayer},
+      .views = {{View::Kind::kSnapshot, "snap-1"}, {View::Kind::kLayer, "img-1"}}};
+  const auto decoded = decode_request(encode(request));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->create.views, request.views);
+  const auto refused = [&](auto change) {
+    CreateRequest other = request;
+    change(other);
+    return code_of(other) == Code::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.id = "sandbox-1"; }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.layers = {"img-1"}; }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.layers.emplace_back("img-1"); }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.host_network = true; }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.from_snapshot = "snap-1"; }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.views[0].id = "../x"; }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.views[0].kind = static_cast<View::Kind>(9); }));
+  EXPECT_TRUE(refused([](CreateRequest& r) { r.views.assign(131, r.views[0]); }));
+}
+
 TEST(NodeProtocol, OtherRequestsSurviveTheTrip) {
   const auto destroy = decode_request(encode(DestroyRequest{.id = "x", .keep_upper = true}));
   ASSERT_TRUE(destroy);

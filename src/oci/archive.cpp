@@ -159,7 +159,40 @@ Result<std::uint32_t> convert_owner(la_int64_t id, bool any_owner, std::string_v
       "bad_archive");
 }
 
-Result<ArchiveEntry> convert(struct archive_entry* raw, bool any_owner) {
+// What a sandbox may have. Marks of an overlay (user.overlay.*) are names like others inside one.
+bool is_kept_attribute(std::string_view name) {
+  return (name.starts_with("user.") && name.size() > 5) || name == "security.capability" ||
+         name == "system.posix_acl_access" || name == "system.posix_acl_default";
+}
+
+Result<> read_attributes(struct archive_entry* raw, ArchiveEntry& entry) {
+  ::archive_entry_xattr_reset(raw);
+  const char* name = nullptr;
+  const void* value = nullptr;
+  std::size_t size = 0;
+  std::size_t bytes = 0;
+  while (::archive_entry_xattr_next(raw, &name, &value, &size) == ARCHIVE_OK) {
+    const std::string_view text = or_empty(name);
+    if (!is_kept_attribute(text) || std::ranges::any_of(entry.attributes, [&](const auto& known) {
+          return known.name == text;
+        })) {
+      continue;
+    }
+    bytes += text.size() + size;
+    if (text.size() > kMaxAttributeNameBytes || bytes > kMaxAttributeBytes ||
+        entry.attributes.size() >= kMaxAttributes) {
+      return fail(Code::kInvalidArgument,
+                  concat(to_valid_utf8(entry.path), " has too many or too large attributes"),
+                  "bad_archive");
+    }
+    entry.attributes.push_back(
+        {std::string{text}, std::string{static_cast<const char*>(value), size}});
+  }
+  return {};
+}
+
+Result<ArchiveEntry> convert(struct archive_entry* raw, const ArchiveLimits& limits) {
+  const bool any_owner = limits.any_owner;
   ArchiveEntry entry;
   TRY(entry.path, clean_path(or_empty(::archive_entry_pathname(raw))));
   entry.mode = ::archive_entry_perm(raw) & 07777U;
@@ -174,6 +207,9 @@ Result<ArchiveEntry> convert(struct archive_entry* raw, bool any_owner) {
     entry.type = EntryType::kHardlink;
     TRY(entry.link_target, clean_path(target));
     return entry;
+  }
+  if (limits.whole) {
+    TRY_DO(read_attributes(raw, entry));
   }
   switch (::archive_entry_filetype(raw)) {
     case AE_IFREG:
@@ -194,6 +230,9 @@ Result<ArchiveEntry> convert(struct archive_entry* raw, bool any_owner) {
         return fail(Code::kInvalidArgument, "an archive has a symlink without a usable target",
                     "bad_archive");
       }
+      break;
+    case AE_IFIFO:
+      entry.type = limits.whole ? EntryType::kFifo : EntryType::kSkipped;
       break;
     default:
       entry.type = EntryType::kSkipped;
@@ -222,7 +261,7 @@ Result<std::optional<ArchiveEntry>> ArchiveReader::next() {
                 concat("the archive has more than ", impl_->limits.entries, " entries"),
                 "archive_too_large");
   }
-  TRY(ArchiveEntry entry, convert(raw, impl_->limits.any_owner));
+  TRY(ArchiveEntry entry, convert(raw, impl_->limits));
   if (entry.size > impl_->limits.unpacked_bytes - impl_->unpacked) {
     return fail(
         Code::kResourceExhausted,

@@ -2,8 +2,9 @@
 //
 // libarchive does the decoding, here the result is made harmless: paths become relative and clean
 // ("./a//b" and "/a/b" are "a/b"), one with ".." in it or beyond the bounds is refused; sizes,
-// counts and the sum of all unpacked bytes are bounded, so a bomb ends early; devices, FIFOs and
-// sockets are marked as skipped. Nothing is ever written to a path from an archive. Blocking.
+// counts and the sum of all unpacked bytes are bounded, so a bomb ends early; devices,
+// sockets and mostly FIFOs are marked as skipped. Nothing is ever written to a path from an
+// archive. Blocking.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -19,7 +21,13 @@
 
 namespace atl::oci {
 
-enum class EntryType : std::uint8_t { kFile, kDirectory, kSymlink, kHardlink, kSkipped };
+enum class EntryType : std::uint8_t { kFile, kDirectory, kSymlink, kHardlink, kFifo, kSkipped };
+
+struct ArchiveAttribute {  // extended
+  std::string name;
+  std::string value;
+  bool operator==(const ArchiveAttribute&) const = default;
+};
 
 struct ArchiveEntry {
   std::string path;  // empty: the root itself
@@ -30,6 +38,7 @@ struct ArchiveEntry {
   std::int64_t modified_unix_ns = 0;
   std::uint64_t size = 0;
   std::string link_target;  // of a symlink as it is; of a hard link a path like above
+  std::vector<ArchiveAttribute> attributes;
 };
 
 // "./a//b/" -> "a/b"; kInvalidArgument with reason path_escapes for "..", and for what is too long.
@@ -40,6 +49,8 @@ struct ArchiveLimits {
   std::uint64_t unpacked_bytes = kMaxUnpackedBytes;
   // Owners beyond what a sandbox has become kNobody instead of an error.
   bool any_owner = false;
+  // FIFOs are not skipped, and extended attributes that a sandbox may have are kept.
+  bool whole = false;
 };
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
 

@@ -19,6 +19,8 @@ unsigned file_type(EntryType type) {
       return AE_IFDIR;
     case EntryType::kSymlink:
       return AE_IFLNK;
+    case EntryType::kFifo:
+      return AE_IFIFO;
     case EntryType::kFile:
     case EntryType::kHardlink:
     case EntryType::kSkipped:
@@ -49,11 +51,17 @@ ArchiveWriter::ArchiveWriter(ArchiveFormat format) : impl_(std::make_unique<Impl
   CHECK(impl_->handle != nullptr && impl_->entry != nullptr);
   struct archive* handle = impl_->handle;
   ::archive_write_set_format_pax(handle);
+  // Extended attributes as everybody reads them, once.
+  ::archive_write_set_options(handle, "pax:xattrheader=SCHILY");
   ::archive_write_set_bytes_per_block(handle, 0);  // everything goes straight to the output
   if (format == ArchiveFormat::kTarGzip) {
     ::archive_write_add_filter_gzip(handle);
     // Speed counts more than the last percent; the same tree gives the same bytes.
     ::archive_write_set_options(handle, "gzip:compression-level=3,gzip:!timestamp");
+  }
+  if (format == ArchiveFormat::kTarZstd) {
+    ::archive_write_add_filter_zstd(handle);
+    ::archive_write_set_options(handle, "zstd:compression-level=3");
   }
   const auto write = [](struct archive*, void* data, const void* bytes,
                         std::size_t size) -> la_ssize_t {
@@ -91,6 +99,10 @@ Result<> ArchiveWriter::begin(const ArchiveEntry& from) {
     ::archive_entry_copy_symlink(entry, from.link_target.c_str());
   } else if (from.type == EntryType::kHardlink) {
     ::archive_entry_copy_hardlink(entry, from.link_target.c_str());
+  }
+  for (const ArchiveAttribute& attribute : from.attributes) {
+    ::archive_entry_xattr_add_entry(entry, attribute.name.c_str(), attribute.value.data(),
+                                    attribute.value.size());
   }
   const int status = ::archive_write_header(impl_->handle, entry);
   if (status != ARCHIVE_OK && status != ARCHIVE_WARN) {

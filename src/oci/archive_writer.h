@@ -1,4 +1,5 @@
-// Writing tar archives (pax, so that every name, size and time fits), plain or gzip, into memory.
+// Writing tar archives (pax, so that every name, size and time fits), plain, gzip or zstd, into
+// memory.
 //
 // What was written is taken out piece by piece; nothing more than one piece is kept. Compressing
 // takes time, so a gzip writer belongs on a thread of a pool. One thread at a time.
@@ -13,7 +14,7 @@
 
 namespace atl::oci {
 
-enum class ArchiveFormat : std::uint8_t { kTar, kTarGzip };
+enum class ArchiveFormat : std::uint8_t { kTar, kTarGzip, kTarZstd };
 
 class ArchiveWriter {
  public:

@@ -89,7 +89,8 @@ class Merger {
     TRY(const auto reader,
         ArchiveReader::open({.fd = fd.get(), .sha256 = layers_[layer].sha256},
                             {.entries = limits_.entries - entries_,
-                             .unpacked_bytes = limits_.unpacked_bytes - unpacked_}));
+                             .unpacked_bytes = limits_.unpacked_bytes - unpacked_,
+                             .whole = true}));
     std::vector<Pending> pending;
     std::vector<std::string> hidden;  // whole subtrees
     std::vector<std::string> emptied;
@@ -327,9 +328,9 @@ class ImageTree final : public TreeSource {
 
   Result<> open_layer() {
     TRY(fd_, open_blob(layers_[layer_]));
-    TRY(reader_,
-        ArchiveReader::open({.fd = fd_.get()}, {.entries = limits_.entries,
-                                                .unpacked_bytes = limits_.unpacked_bytes}));
+    TRY(reader_, ArchiveReader::open({.fd = fd_.get()}, {.entries = limits_.entries,
+                                                         .unpacked_bytes = limits_.unpacked_bytes,
+                                                         .whole = true}));
     current_.reset();
     index_ = kBeforeFirst;
     action_ = 0;
@@ -343,6 +344,7 @@ class ImageTree final : public TreeSource {
       entry.type = EntryType::kHardlink;
       entry.link_target = action.link_to;
       entry.size = 0;
+      entry.attributes.clear();
     }
     return entry;
   }

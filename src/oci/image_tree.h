@@ -6,7 +6,7 @@
 // a lower layer means the place it points to (inside the image). The second pass gives out exactly
 // the entries that are left, each path once, so the receiver never has to remove anything. Of hard
 // links the first name that is left becomes the file. Contents of /dev, /proc and /sys are dropped,
-// and so are extended attributes, among them file capabilities.
+// and so are devices.
 #pragma once
 
 #include <memory>

@@ -55,6 +55,9 @@ struct CellSpec {
   std::vector<VolumeMount> mounts;
   // The guest sees the first of them as its whole file system: for file operations alone.
   bool mount_is_root = false;
+  // Absolute host paths, shown read-only at /views/0, /views/1, ...: for looking at, never for
+  // running (nosuid, nodev, noexec).
+  std::vector<std::string> view_dirs;
   // The host's network instead of an own one without any: for code its operator trusts.
   bool host_network = false;
   bool ephemeral_tmp = false;  // /tmp in memory, counted as the cell's

@@ -279,6 +279,131 @@ class SnapshotList:
 
 
 @dataclass(frozen=True)
+class DiffEntry:
+    """Fields that need a word:
+
+    - path: Absolute.
+    - path_base64: The path as it is, when it is not UTF-8.
+    - link_target: Of a link.
+    - old_type: When changed.
+    - old_size: When changed.
+    - old_mode: When changed.
+    """
+
+    change: Literal["added", "changed", "removed"]
+    path: str
+    type: Literal["file", "dir", "symlink", "fifo", "other"]
+    size: int
+    mode: str
+    uid: int
+    gid: int
+    mod_time: datetime
+    path_base64: Optional[str] = None
+    link_target: Optional[str] = None
+    old_type: Optional[Literal["file", "dir", "symlink", "fifo", "other"]] = None
+    old_size: Optional[int] = None
+    old_mode: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DiffEntry:
+        return cls(
+            change=data["change"],
+            path=data["path"],
+            type=data["type"],
+            size=data["size"],
+            mode=data["mode"],
+            uid=data["uid"],
+            gid=data["gid"],
+            mod_time=_time(data["mod_time"]),
+            path_base64=data.get("path_base64"),
+            link_target=data.get("link_target"),
+            old_type=data.get("old_type"),
+            old_size=data.get("old_size"),
+            old_mode=data.get("old_mode"),
+        )
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Fields that need a word:
+
+    - truncated: There are more; `format=ndjson` tells all.
+    """
+
+    changes: List[DiffEntry]
+    count: int
+    truncated: bool
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Diff:
+        return cls(
+            changes=[DiffEntry.from_json(each) for each in data["changes"]],
+            count=data["count"],
+            truncated=data["truncated"],
+        )
+
+
+@dataclass(frozen=True)
+class TemplateSpecOverridesPool:
+    min_idle: Optional[int] = None
+    max_idle: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "minIdle": self.min_idle,
+            "maxIdle": self.max_idle,
+        })
+
+
+@dataclass(frozen=True)
+class TemplateSpecOverrides:
+    """Instead of what the template of the sandbox says."""
+
+    description: Optional[str] = None
+    display_name: Optional[str] = None
+    tags: Optional[List[str]] = None
+    pool: Optional[TemplateSpecOverridesPool] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "description": self.description,
+            "displayName": self.display_name,
+            "tags": self.tags,
+            "pool": None if self.pool is None else self.pool.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class TemplateFromSandbox:
+    template_id: str
+    sandbox_id: str
+    spec_overrides: Optional[TemplateSpecOverrides] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "template_id": self.template_id,
+            "sandbox_id": self.sandbox_id,
+            "spec_overrides": None if self.spec_overrides is None
+                else self.spec_overrides.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class TemplateFromSnapshot:
+    template_id: str
+    snapshot_id: str
+    spec_overrides: Optional[TemplateSpecOverrides] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "template_id": self.template_id,
+            "snapshot_id": self.snapshot_id,
+            "spec_overrides": None if self.spec_overrides is None
+                else self.spec_overrides.to_json(),
+        })
+
+
+@dataclass(frozen=True)
 class RestoreRequest:
     snapshot_id: str
     force: Optional[bool] = None

@@ -154,8 +154,9 @@ int set_resource_limits(CellState& state) {
 
 // When the node is gone this fails, and with nobody to report to the child just ends.
 int wait_for_mounts(CellState& state) {
-  return receive_mounts(state.channel_fd, state.mount_fds,
-                        state.plan.layer_count + 2 + state.plan.mount_targets.size());
+  return receive_mounts(
+      state.channel_fd, state.mount_fds,
+      state.plan.layer_count + 2 + state.plan.mount_targets.size() + state.plan.view_count);
 }
 
 // Raw calls: the C library's setresuid would signal threads that do not exist in this process.
@@ -278,6 +279,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kSys, build_sys},
     {CellStep::kProc, build_proc},
     {CellStep::kTmp, build_tmp},
+    {CellStep::kViews, show_views},
     {CellStep::kPivotRoot, change_root},
     {CellStep::kEtcFiles, write_etc_files},
     {CellStep::kVolumes, mount_volumes},

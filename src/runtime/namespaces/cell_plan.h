@@ -15,6 +15,7 @@
 namespace atl::runtime::namespaces {
 
 inline constexpr std::size_t kMaxLayers = 64;
+inline constexpr std::size_t kMaxViews = 130;  // two roots, each of as many layers and an upper
 // Descriptors the child keeps: its channel, the guest binary, the listening socket, cgroups.
 inline constexpr std::size_t kMaxCgroupFds = 16;
 
@@ -50,6 +51,7 @@ struct CellPlan {
   std::size_t layer_count = 0;
   std::span<const char* const> mount_targets;  // of the volumes, in the order of their descriptors
   bool mount_is_root = false;
+  std::size_t view_count = 0;
 
   std::span<const ProcMask> proc_masks;
   const sock_fprog* seccomp = nullptr;
@@ -76,6 +78,21 @@ struct LayerName {
     text[end] = '\0';
   }
   char text[4] = {'l', 0, 0, 0};
+};
+
+// Where view `index` is shown, on a file system of ours.
+struct ViewName {
+  explicit constexpr ViewName(std::size_t index) {
+    std::size_t end = 11;
+    if (index >= 100) {
+      text[end++] = static_cast<char>('0' + index / 100);
+    }
+    if (index >= 10) {
+      text[end++] = static_cast<char>('0' + index / 10 % 10);
+    }
+    text[end] = static_cast<char>('0' + index % 10);
+  }
+  char text[16] = "root/views/";
 };
 
 }  // namespace atl::runtime::namespaces

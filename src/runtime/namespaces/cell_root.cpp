@@ -176,6 +176,26 @@ int build_tmp(CellState& state) {
              : 0;
 }
 
+int show_views(CellState& state) {
+  if (state.plan.view_count == 0) {
+    return 0;
+  }
+  if (ensure_directory(state, "views") != 0 ||
+      ::mount("tmpfs", "root/views", "tmpfs", kPlain, "mode=0755,size=4k,nr_inodes=256") != 0) {
+    return errno;
+  }
+  const std::size_t first = state.plan.layer_count + 2 + state.plan.mount_targets.size();
+  for (std::size_t i = 0; i < state.plan.view_count; ++i) {
+    const ViewName name{i};
+    const int view = state.mount_fds[first + i];
+    if (::mkdir(name.text, 0755) != 0 ||
+        ::move_mount(view, "", AT_FDCWD, name.text, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+      return errno;
+    }
+  }
+  return remount_read_only("root/views") != 0 ? errno : 0;
+}
+
 int build_proc(CellState& state) {
   if (ensure_directory(state, "proc") != 0 ||
       ::mount("proc", "root/proc", "proc", kPlain, nullptr) != 0) {

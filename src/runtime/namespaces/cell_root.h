@@ -10,7 +10,7 @@
 
 namespace atl::runtime::namespaces {
 
-static_assert(kMaxTransferredMounts == kMaxLayers + 2 + kMaxVolumeMounts);
+static_assert(kMaxTransferredMounts == kMaxLayers + 2 + kMaxVolumeMounts + kMaxViews);
 
 // What the child knows while it builds itself.
 struct CellState {
@@ -18,7 +18,7 @@ struct CellState {
   int channel_fd = -1;
   int guest_fd = -1;
   int listen_fd = -1;
-  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev, volumes
+  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev, volumes, views
   int root_fd = -1;                           // the overlay's root
 };
 
@@ -30,6 +30,7 @@ int build_dev(CellState& state);
 int build_proc(CellState& state);
 int build_sys(CellState& state);
 int build_tmp(CellState& state);
+int show_views(CellState& state);
 int change_root(CellState& state);
 
 }  // namespace atl::runtime::namespaces

@@ -196,7 +196,7 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
     return fail_errno("opening the cell's user namespace");
   }
   std::vector<Fd> mounts;
-  mounts.reserve(spec.lower_dirs.size() + 2 + spec.mounts.size());
+  mounts.reserve(spec.lower_dirs.size() + 2 + spec.mounts.size() + spec.view_dirs.size());
   for (const std::string& directory : spec.lower_dirs) {
     TRY(Fd mount, make_layer_mount(directory, {user_namespace.get(), true}));
     mounts.push_back(std::move(mount));
@@ -209,6 +209,12 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
     TRY(Fd mount, make_layer_mount(volume.source_dir, {.user_namespace_fd = user_namespace.get(),
                                                        .read_only = volume.read_only,
                                                        .honours_set_user_id = false}));
+    mounts.push_back(std::move(mount));
+  }
+  for (const std::string& directory : spec.view_dirs) {
+    TRY(Fd mount, make_layer_mount(directory, {.user_namespace_fd = user_namespace.get(),
+                                               .honours_set_user_id = false,
+                                               .executable = false}));
     mounts.push_back(std::move(mount));
   }
   TRY_DO(send_mounts(channel, mounts));
@@ -290,6 +296,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
                       .layer_count = spec.lower_dirs.size(),
                       .mount_targets = mount_targets,
                       .mount_is_root = spec.mount_is_root,
+                      .view_count = spec.view_dirs.size(),
                       .proc_masks = blueprint.proc_masks,
                       .seccomp = &filter,
                       .landlock_abi = blueprint.landlock_abi,

@@ -43,6 +43,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
      "the image's /sys must be a directory; the host's /sys must be mounted without anything on "
      "top of it (inside a container the node needs an unmasked /sys)"},
     {"mounting /tmp", "the image's /tmp must be a directory"},
+    {"showing the views", "each of them must be a directory of the pool"},
     {"changing the root",
      "pivot_root refuses an initramfs root: start the node from a root file system that is a "
      "mount of its own"},

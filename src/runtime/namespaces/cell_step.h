@@ -30,6 +30,7 @@ enum class CellStep : std::uint32_t {
   kProc,
   kSys,
   kTmp,
+  kViews,
   kPivotRoot,
   kEtcFiles,
   kVolumes,
@@ -41,7 +42,7 @@ enum class CellStep : std::uint32_t {
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 28;
+inline constexpr std::uint32_t kCellStepCount = 29;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

@@ -20,7 +20,8 @@ Result<Fd> make_layer_mount(const std::string& directory, const LayerMountOption
   mount_attr attributes{};
   attributes.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NODEV |
                         (options.read_only ? MOUNT_ATTR_RDONLY : 0U) |
-                        (options.honours_set_user_id ? 0U : MOUNT_ATTR_NOSUID);
+                        (options.honours_set_user_id ? 0U : MOUNT_ATTR_NOSUID) |
+                        (options.executable ? 0U : MOUNT_ATTR_NOEXEC);
   attributes.userns_fd = static_cast<std::uint64_t>(options.user_namespace_fd);
   if (::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
     const bool unsupported = errno == EINVAL;

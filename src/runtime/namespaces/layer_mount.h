@@ -17,6 +17,7 @@ struct LayerMountOptions {
   int user_namespace_fd = -1;
   bool read_only = true;
   bool honours_set_user_id = true;
+  bool executable = true;
 };
 Result<Fd> make_layer_mount(const std::string& directory, const LayerMountOptions& options);
 

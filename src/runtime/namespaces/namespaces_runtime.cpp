@@ -97,6 +97,12 @@ Result<> check_spec(const CellSpec& spec) {
   }
   TRY_DO(check_path(spec.upper_dir));
   TRY_DO(check_mounts(spec));
+  if (spec.view_dirs.size() > kMaxViews) {
+    return fail(Code::kInvalidArgument, concat("a cell has at most ", kMaxViews, " views"));
+  }
+  for (const std::string& directory : spec.view_dirs) {
+    TRY_DO(check_path(directory));
+  }
   TRY_DO(check_id_base(spec.uid_base));
   if (spec.guest_listen_fd < 0 || ::fcntl(spec.guest_listen_fd, F_GETFD) < 0) {
     return fail(Code::kInvalidArgument, "a cell needs an open listening socket");

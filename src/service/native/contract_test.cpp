@@ -79,12 +79,20 @@ class ContractTest : public NativeApiTest {
                                .pool = archives_,
                                .node = node_,
                                .sandboxes = sandboxes_,
+                               .snapshots = snapshots_,
                                .store = access_,
                                .clock = clock_,
                                .build_limits = {},
                                .directory = directory_.path() + "/images"}};
+  control::Diffs diffs_{{.reactor = reactor_,
+                         .pool = archives_,
+                         .node = node_,
+                         .sandboxes = sandboxes_,
+                         .snapshots = snapshots_,
+                         .limits = {},
+                         .directory = directory_.path() + "/exports"}};
   NativeApi whole_{sandboxes_, snapshots_, contexts_,       identity_, clock_,
-                   metrics_,   &jobs_,     &tree_archives_, &volumes_};
+                   metrics_,   &jobs_,     &tree_archives_, &volumes_, &diffs_};
 };
 
 TEST_F(ContractTest, HasTheRoutesOfTheServerAndNoOthers) {

@@ -25,6 +25,8 @@ std::string clean(std::string_view path) {
   return out.empty() || path.ends_with('/') ? out + "/" : out;
 }
 
+}  // namespace
+
 std::string mode_text(std::uint32_t mode) {
   constexpr std::string_view kDigits = "01234567";
   std::string text = "0";
@@ -36,8 +38,6 @@ std::string mode_text(std::uint32_t mode) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string absolute_path(std::string_view path, const control::FileDefaults& defaults) {
   return clean(path.starts_with('/') ? std::string{path} : concat(defaults.cwd, "/", path));
@@ -66,6 +66,7 @@ std::string_view file_type_text(guest::FileType type) {
     case guest::FileType::kSymlink:
       return "symlink";
     case guest::FileType::kHardlink:
+    case guest::FileType::kFifo:
     case guest::FileType::kOther:
       return "other";
   }

@@ -32,5 +32,7 @@ Json file_json(const guest::FileInfo& info);
 
 // For what only a guest can do; else says so.
 Result<control::GuestClient> guest_of(const control::Files& files);
+// "0644", "4755".
+std::string mode_text(std::uint32_t mode);
 
 }  // namespace atl::service::native

@@ -44,7 +44,8 @@ Result<std::string_view> key_of(const http::Headers& headers) {
 NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
                      control::Contexts& contexts, control::Identity& identity,
                      const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates,
-                     control::TreeArchives* archives, control::Volumes* volumes)
+                     control::TreeArchives* archives, control::Volumes* volumes,
+                     control::Diffs* diffs)
     : identity_(identity),
       metrics_(metrics),
       idempotency_(clock),
@@ -57,8 +58,9 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
               .read = control::Permission::kSandboxRead,
               .write = control::Permission::kSandboxWrite},
              sandbox_files_, archives),
-      templates_(sandboxes, templates),
-      volumes_(volumes) {
+      templates_(sandboxes, templates, idempotency_),
+      volumes_(volumes),
+      diffs_(diffs) {
   RouteTable table{router_, sandboxes};
   meta_.add_to(table);
   sandboxes_.add_to(table);
@@ -74,6 +76,7 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
                           *volumes, archives);
     volume_files_->add_to(table);
   }
+  diffs_.add_to(table);
   add_contract_routes(table);
   routes_ = table.entries();
 }

@@ -10,6 +10,7 @@
 #include "control/sandbox_files.h"
 #include "control/sandboxes.h"
 #include "http/router.h"
+#include "service/native/diff_routes.h"
 #include "service/native/file_routes.h"
 #include "service/native/routes.h"
 #include "service/native/template_routes.h"
@@ -22,7 +23,8 @@ class NativeApi {
   NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
             control::Contexts& contexts, control::Identity& identity, const WallClock& clock,
             Metrics& metrics, control::TemplateJobs* templates = nullptr,
-            control::TreeArchives* archives = nullptr, control::Volumes* volumes = nullptr);
+            control::TreeArchives* archives = nullptr, control::Volumes* volumes = nullptr,
+            control::Diffs* diffs = nullptr);
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 
@@ -50,6 +52,7 @@ class NativeApi {
   TemplateRoutes templates_;
   VolumeRoutes volumes_;
   std::optional<FileRoutes> volume_files_;
+  DiffRoutes diffs_;
   std::vector<RouteEntry> routes_;
 };
 

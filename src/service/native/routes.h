@@ -147,6 +147,7 @@ bool wants_lines(const NativeExchange& exchange);
 // long there is a blank line.
 inline constexpr Duration kBlankLineInterval = std::chrono::seconds{5};
 Task<> start_lines(NativeExchange& exchange, int status);
+Json snapshot_json(const control::Snapshot& snapshot);
 std::string parameter(const http::PathParameters& parameters, std::string_view name);
 
 }  // namespace atl::service::native

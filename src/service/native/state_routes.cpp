@@ -25,6 +25,8 @@ std::string_view restored_name(Restored restored) {
   return "nothing";
 }
 
+}  // namespace
+
 Json snapshot_json(const control::Snapshot& snapshot) {
   Json json = Json::object({{"id", snapshot.id},
                             {"sandbox_id", snapshot.sandbox_id},
@@ -37,6 +39,8 @@ Json snapshot_json(const control::Snapshot& snapshot) {
   }
   return json;
 }
+
+namespace {
 
 Json or_null(const std::string& text) {
   return text.empty() ? Json{nullptr} : Json{text};

@@ -115,6 +115,16 @@ void TemplateRoutes::add_to(RouteTable& table) {
   };
   table.add("POST", "/api/v1/templates", Permission::kTemplateWrite,
             [this](NativeExchange& e, const auto&) { return create(e); });
+  const auto create_of = [&](std::string_view pattern, control::StateRef::Kind kind) {
+    table.add("POST", pattern, Permission::kTemplateWrite,
+              idempotency_.guard([this, kind](NativeExchange& e, const http::PathParameters&) {
+                return create_from(e, kind);
+              }));
+  };
+  create_of("/api/v1/templates/from-sandbox", control::StateRef::Kind::kSandbox);
+  create_of("/api/v1/templates/from-snapshot", control::StateRef::Kind::kSnapshot);
+  table.add("POST", "/api/v1/sandbox-rootfs-snapshots/import", Permission::kSandboxWrite,
+            [this](NativeExchange& e, const auto&) { return import_snapshot(e); });
   change("PUT", "/api/v1/templates/{id}", &TemplateRoutes::update);
   change("DELETE", "/api/v1/templates/{id}", &TemplateRoutes::remove);
   change("POST", "/api/v1/templates/{id}/pull", &TemplateRoutes::pull);
@@ -189,6 +199,30 @@ Task<> TemplateRoutes::create(NativeExchange& exchange) {
   co_return co_await exchange.respond(data_response(201, template_json(value)));
 }
 
+Task<> TemplateRoutes::create_from(NativeExchange& exchange, control::StateRef::Kind kind) {
+  if (!exchange.principal().may(Permission::kSandboxRead)) {
+    co_return fail(Code::kPermissionDenied, "the roles of this API key do not allow sandbox:read");
+  }
+  const std::string_view source =
+      kind == control::StateRef::Kind::kSandbox ? "sandbox_id" : "snapshot_id";
+  CO_TRY(const Json body, co_await read_json(exchange.body()));
+  CO_TRY(const auto fields, Fields::of(body, "", {"template_id", source, "spec_overrides"}));
+  CO_TRY(const std::string name, fields.required_string("template_id"));
+  CO_TRY(std::string id, fields.required_string(source));
+  CO_TRY_DO(fields.object("spec_overrides", {"description", "displayName", "tags", "pool"}));
+  control::CaptureRequest request{.source = {kind, std::move(id)}, .overrides = {}};
+  const Json* overrides = body.find("spec_overrides");
+  if (overrides != nullptr && overrides->as_object() != nullptr) {
+    for (const auto& [member, value] : *overrides->as_object()) {
+      request.overrides.emplace(member, value);
+    }
+  }
+  CO_TRY(
+      const Template value,
+      co_await jobs_->capture({exchange.principal().team_id, to_lower(name)}, std::move(request)));
+  co_return co_await exchange.respond(data_response(202, template_json(value)));
+}
+
 Task<> TemplateRoutes::update(NativeExchange& exchange, std::string id) {
   CO_TRY(const Json body, co_await read_json(exchange.body()));
   CO_TRY_DO(Fields::of(body, "", {"spec"}));
@@ -227,6 +261,22 @@ Task<> TemplateRoutes::import(NativeExchange& exchange, std::string id) {
   CO_TRY(std::string upload, co_await receive_upload(exchange));
   CO_TRY(auto log, co_await jobs_->import({exchange.principal().team_id, id}, std::move(upload)));
   co_return co_await follow(exchange, std::move(id), std::move(log), true);
+}
+
+Task<> TemplateRoutes::import_snapshot(NativeExchange& exchange) {
+  const std::string& query = exchange.request().query;
+  CO_TRY_DO(allow_query(query, {"name", "description", "template_id"}));
+  control::ImportRequest request{
+      .team_id = exchange.principal().team_id,
+      .template_name = to_lower(http::query_value(query, "template_id").value_or("default")),
+      .snapshot = {.name = http::query_value(query, "name").value_or(""),
+                   .description = http::query_value(query, "description").value_or(""),
+                   .expires_at = std::nullopt}};
+  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY(const auto snapshot,
+         co_await while_client_waits(
+             exchange, jobs_->import_snapshot(std::move(upload), std::move(request))));
+  co_return co_await exchange.respond(data_response(201, snapshot_json(snapshot)));
 }
 
 Task<> TemplateRoutes::logs(NativeExchange& exchange, std::string id) {

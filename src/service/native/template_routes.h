@@ -10,14 +10,17 @@ namespace atl::service::native {
 class TemplateRoutes {
  public:
   // Without jobs the templates can only be read.
-  TemplateRoutes(const control::Sandboxes& sandboxes, control::TemplateJobs* jobs)
-      : sandboxes_(sandboxes), jobs_(jobs) {}
+  TemplateRoutes(const control::Sandboxes& sandboxes, control::TemplateJobs* jobs,
+                 Idempotency& idempotency)
+      : sandboxes_(sandboxes), jobs_(jobs), idempotency_(idempotency) {}
   void add_to(RouteTable& table);
 
  private:
   Task<> list(NativeExchange& exchange);
   Task<> get(NativeExchange& exchange, std::string id);
   Task<> create(NativeExchange& exchange);
+  Task<> import_snapshot(NativeExchange& exchange);
+  Task<> create_from(NativeExchange& exchange, control::StateRef::Kind kind);
   Task<> update(NativeExchange& exchange, std::string id);
   Task<> remove(NativeExchange& exchange, std::string id);
   Task<> pull(NativeExchange& exchange, std::string id);
@@ -34,6 +37,7 @@ class TemplateRoutes {
 
   const control::Sandboxes& sandboxes_;
   control::TemplateJobs* jobs_;
+  Idempotency& idempotency_;
 };
 
 }  // namespace atl::service::native

@@ -328,6 +328,145 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What changed in a sandbox
+         * @description Added, changed and removed paths, sorted, against another sandbox or snapshot or (without
+         *     `from`) against its template. A path is changed when its content, type, mode, owner, extended
+         *     attributes, modification time or number of names differ; the time of a directory does not
+         *     count. A removed directory is one entry, whatever was in it. `tar` streams what was added and
+         *     changed as a layer of an OCI image, with `.wh.` files for what was removed.
+         */
+        get: operations["diffSandbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * A sandbox as an OCI image
+         * @description An OCI archive (a tar with `oci-layout`, `index.json` and `blobs`): a layer for each layer of
+         *     the template and one with what the sandbox made of it. The same files give the same digests.
+         *     It can be imported as a template, here or anywhere else. Sockets are left out; a name that
+         *     begins with `.wh.` cannot be told in a layer and makes the export fail.
+         */
+        get: operations["exportSandbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox-rootfs-snapshots/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The snapshot.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * What changed in a snapshot
+         * @description Added, changed and removed paths, sorted, against another sandbox or snapshot or (without
+         *     `from`) against its template. A path is changed when its content, type, mode, owner, extended
+         *     attributes, modification time or number of names differ; the time of a directory does not
+         *     count. A removed directory is one entry, whatever was in it. `tar` streams what was added and
+         *     changed as a layer of an OCI image, with `.wh.` files for what was removed.
+         */
+        get: operations["diffSnapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox-rootfs-snapshots/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The snapshot.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * A snapshot as an OCI image
+         * @description An OCI archive (a tar with `oci-layout`, `index.json` and `blobs`): a layer for each layer of
+         *     the template and one with what the sandbox made of it. The same files give the same digests.
+         *     It can be imported as a template, here or anywhere else. Sockets are left out; a name that
+         *     begins with `.wh.` cannot be told in a layer and makes the export fail.
+         */
+        get: operations["exportSnapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox-rootfs-snapshots/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a snapshot of an image archive
+         * @description The body is an OCI or Docker archive, such as an export gives. What is claimed from the snapshot
+         *     begins with the files of the image, with the user, directory and variables of the template.
+         */
+        post: operations["importSnapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/metrics": {
         parameters: {
             query?: never;
@@ -1028,6 +1167,52 @@ export interface paths {
          *     of it can be created when `status.creation.state` is `ready`.
          */
         post: operations["createTemplate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/from-sandbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a template of a sandbox
+         * @description Sandboxes of the template begin with the files that the sandbox has at the moment of this
+         *     call. It is made in the background and ready when `status.creation.state` is; follow it with
+         *     `…/logs`. Layers are shared: neither the sandbox nor its template is needed afterwards. The key
+         *     needs `sandbox:read` too.
+         */
+        post: operations["createTemplateFromSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/from-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a template of a snapshot
+         * @description Sandboxes of the template begin with the files that the snapshot has at the moment of this
+         *     call. It is made in the background and ready when `status.creation.state` is; follow it with
+         *     `…/logs`. Layers are shared: neither the snapshot nor its template is needed afterwards. The key
+         *     needs `sandbox:read` too.
+         */
+        post: operations["createTemplateFromSnapshot"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1899,6 +2084,65 @@ export interface components {
         SnapshotList: {
             snapshots: components["schemas"]["Snapshot"][];
             count: number;
+        };
+        DiffEntry: {
+            /** @enum {string} */
+            change: "added" | "changed" | "removed";
+            /** @description Absolute. */
+            path: string;
+            /** @description The path as it is, when it is not UTF-8. */
+            path_base64?: string;
+            /** @enum {string} */
+            type: "file" | "dir" | "symlink" | "fifo" | "other";
+            /** Format: int64 */
+            size: number;
+            /** @example 0644 */
+            mode: string;
+            /** Format: int64 */
+            uid: number;
+            /** Format: int64 */
+            gid: number;
+            mod_time: components["schemas"]["Time"];
+            /** @description Of a link. */
+            link_target?: string;
+            /**
+             * @description When changed.
+             * @enum {string}
+             */
+            old_type?: "file" | "dir" | "symlink" | "fifo" | "other";
+            /**
+             * Format: int64
+             * @description When changed.
+             */
+            old_size?: number;
+            /** @description When changed. */
+            old_mode?: string;
+        };
+        Diff: {
+            changes: components["schemas"]["DiffEntry"][];
+            count: number;
+            /** @description There are more; `format=ndjson` tells all. */
+            truncated: boolean;
+        };
+        TemplateFromSandbox: {
+            template_id: string;
+            sandbox_id: string;
+            spec_overrides?: components["schemas"]["TemplateSpecOverrides"];
+        };
+        TemplateFromSnapshot: {
+            template_id: string;
+            snapshot_id: string;
+            spec_overrides?: components["schemas"]["TemplateSpecOverrides"];
+        };
+        /** @description Instead of what the template of the sandbox says. */
+        TemplateSpecOverrides: {
+            description?: string;
+            displayName?: string;
+            tags?: string[];
+            pool?: {
+                minIdle?: number;
+                maxIdle?: number;
+            };
         };
         RestoreRequest: {
             snapshot_id: string;
@@ -3241,6 +3485,19 @@ export interface components {
          */
         ContextId: string;
         /**
+         * @description A snapshot (`snap-…`) or a sandbox to compare with; its template without it.
+         * @example snap-mfzwcytbmfqwiylb
+         */
+        DiffFrom: string;
+        /** @description `ndjson` (also by `Accept: application/x-ndjson`) tells every change, one JSON object a line. */
+        DiffFormat: "json" | "ndjson" | "tar" | "tar.gz" | "tgz" | "tar.zst";
+        /** @description Changes in a JSON answer. */
+        DiffLimit: number;
+        /** @description Only the layer of the sandbox, compressed as `compression` says. */
+        ExportLayerOnly: boolean;
+        /** @description Of the layers. */
+        ExportCompression: "gzip" | "zstd" | "none";
+        /**
          * @description The template's name.
          * @example web
          */
@@ -4112,6 +4369,260 @@ export interface operations {
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
+        };
+    };
+    diffSandbox: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A snapshot (`snap-…`) or a sandbox to compare with; its template without it.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                from?: components["parameters"]["DiffFrom"];
+                /** @description `ndjson` (also by `Accept: application/x-ndjson`) tells every change, one JSON object a line. */
+                format?: components["parameters"]["DiffFormat"];
+                /** @description Changes in a JSON answer. */
+                limit?: components["parameters"]["DiffLimit"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Diff"];
+                    };
+                    "application/x-ndjson": components["schemas"]["DiffEntry"];
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                    "application/zstd": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    exportSandbox: {
+        parameters: {
+            query?: {
+                /** @description Only the layer of the sandbox, compressed as `compression` says. */
+                layer_only?: components["parameters"]["ExportLayerOnly"];
+                /** @description Of the layers. */
+                compression?: components["parameters"]["ExportCompression"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Content-Disposition"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                    "application/zstd": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    diffSnapshot: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A snapshot (`snap-…`) or a sandbox to compare with; its template without it.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                from?: components["parameters"]["DiffFrom"];
+                /** @description `ndjson` (also by `Accept: application/x-ndjson`) tells every change, one JSON object a line. */
+                format?: components["parameters"]["DiffFormat"];
+                /** @description Changes in a JSON answer. */
+                limit?: components["parameters"]["DiffLimit"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The snapshot.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Diff"];
+                    };
+                    "application/x-ndjson": components["schemas"]["DiffEntry"];
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                    "application/zstd": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    exportSnapshot: {
+        parameters: {
+            query?: {
+                /** @description Only the layer of the sandbox, compressed as `compression` says. */
+                layer_only?: components["parameters"]["ExportLayerOnly"];
+                /** @description Of the layers. */
+                compression?: components["parameters"]["ExportCompression"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The snapshot.
+                 * @example snap-mfzwcytbmfqwiylb
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "Content-Disposition"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": unknown;
+                    "application/gzip": unknown;
+                    "application/zstd": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    importSnapshot: {
+        parameters: {
+            query?: {
+                /** @description The template whose settings count. */
+                template_id?: string;
+                name?: string;
+                description?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description The snapshot, on disk. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Snapshot"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
         };
     };
     getSandboxMetrics: {
@@ -5789,6 +6300,112 @@ export interface operations {
             429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    createTemplateFromSandbox: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Any text the caller makes up. The same request with the same key gets the first answer again,
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "template_id": "prepared",
+                 *       "sandbox_id": "sb-4f1k2m3n5p6q7r8s"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TemplateFromSandbox"];
+            };
+        };
+        responses: {
+            /** @description The template, in the making. */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Template"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
+        };
+    };
+    createTemplateFromSnapshot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Any text the caller makes up. The same request with the same key gets the first answer again,
+                 *     with `Idempotent-Replayed: true`, for a day; those of sandboxes, forks and snapshots outlive
+                 *     a restart of the server.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "template_id": "prepared",
+                 *       "snapshot_id": "snap-mfzwcytbmfqwiylb"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TemplateFromSnapshot"];
+            };
+        };
+        responses: {
+            /** @description The template, in the making. */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Template"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+            507: components["responses"]["NoSpace"];
         };
     };
     getTemplate: {
