@@ -9,31 +9,14 @@
 #include "base/scope.h"
 #include "base/strings.h"
 #include "control/limits.h"
+#include "control/snapshot_making.h"
 
 namespace atl::control {
 namespace {
 
-// Those of forks and moments have no row; start() knows them by their name too.
-constexpr std::string_view kSnapshotPrefix = "snap-";
-constexpr std::string_view kForkPrefix = "fork-";
-
 Task<> wait_for(Event& event) {
   co_return co_await event.wait();
 }
-
-// A disk that is being made, as long as this lives.
-class Making {
- public:
-  using Table = std::set<std::string, std::less<>>;
-  Making(Table& table, std::string id) : table_(table), id_(std::move(id)) { table_.insert(id_); }
-  Making(const Making&) = delete;
-  Making& operator=(const Making&) = delete;
-  ~Making() { table_.erase(id_); }
-
- private:
-  Table& table_;
-  std::string id_;
-};
 
 std::unexpected<Error> no_such_snapshot(std::string_view id) {
   return fail(Code::kNotFound, concat("there is no snapshot \"", to_valid_utf8(id), "\""),
@@ -217,31 +200,6 @@ Task<> Snapshots::record(const Snapshot& snapshot, const std::optional<SnapshotO
   co_return fail(std::move(stored).error().note("recording the snapshot"));
 }
 
-Task<Snapshot> Snapshots::adopt(std::string cell_id, Snapshot row, SnapshotRequest request) {
-  return shielded(adopt_now(std::move(cell_id), std::move(row), std::move(request)));
-}
-
-Task<Snapshot> Snapshots::adopt_now(std::string cell_id, Snapshot row, SnapshotRequest request) {
-  CO_TRY_DO(check_new(row.team_id, request));
-  row.id = concat(kSnapshotPrefix, random_label(16));
-  row.name = std::move(request.name);
-  row.description = std::move(request.description);
-  row.expires_at = request.expires_at;
-  row.created_at = clock_.now();
-  const Making making{making_, row.id};
-  auto taken = co_await with_deadline(
-      kPauseTimeout, node_.snapshot({.id = std::move(cell_id), .snapshot = row.id}));
-  if (!taken) {
-    (void)co_await remove_from_node(row.id);  // it may be there all the same
-    co_return fail(std::move(taken).error());
-  }
-  CO_TRY_DO(co_await record(row, std::nullopt));
-  snapshots_.emplace(row.id, row);
-  deadlines_changed_.set();
-  LOG_INFO("snapshot imported", {"snapshot", row.id});
-  co_return std::move(row);
-}
-
 Task<> Snapshots::remove(std::string team_id, std::string id) {
   return shielded(remove_now(std::move(team_id), std::move(id)));
 }
@@ -359,60 +317,6 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
     request.own_mounts = *forked;
   }
   co_return std::move(request);
-}
-
-Task<Snapshot> Snapshots::hold(std::string team_id, StateRef ref) {
-  if (ref.kind == StateRef::Kind::kSandbox) {
-    co_return co_await shielded(hold_moment(std::move(team_id), std::move(ref.id)));
-  }
-  CO_TRY(Snapshot snapshot, get(team_id, ref.id));
-  Held& held = held_[snapshot.id];
-  held.snapshot = snapshot;
-  ++held.count;
-  co_return std::move(snapshot);
-}
-
-Task<Snapshot> Snapshots::hold_moment(std::string team_id, std::string sandbox_id) {
-  const std::string id = concat(kForkPrefix, random_label(16));
-  const Making making{making_, id};
-  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
-  if (!row) {
-    (void)co_await remove_from_node(id);  // it may be there all the same
-    co_return fail(std::move(row).error());
-  }
-  Snapshot moment{.id = id,
-                  .team_id = row->team_id,
-                  .sandbox_id = row->id,
-                  .template_name = row->template_name,
-                  .layers = row->layers,
-                  .env = row->env,
-                  .limits = row->limits,
-                  .ephemeral_tmp = row->ephemeral_tmp,
-                  .created_at = clock_.now()};
-  held_.emplace(id, Held{moment, 1, true});
-  co_return std::move(moment);
-}
-
-Task<> Snapshots::release(std::string id) {
-  return shielded(release_now(std::move(id)));
-}
-
-Task<> Snapshots::release_now(std::string id) {
-  const auto found = held_.find(id);
-  if (found == held_.end() || --found->second.count > 0) {
-    co_return ok();
-  }
-  const bool doomed = found->second.doomed;
-  held_.erase(found);
-  if (!doomed) {
-    co_return ok();
-  }
-  auto removed = co_await remove_from_node(id);
-  if (!removed) {
-    LOG_WARN("a moment of a sandbox stays until the next sweep", {"snapshot", id},
-             {"error", removed.error()});
-  }
-  co_return std::move(removed);
 }
 
 Task<> Snapshots::run() {
