@@ -114,6 +114,7 @@ class Contexts {
   Task<Started> start_again(SandboxRef sandbox, std::string id);
   void remember(const SandboxRef& sandbox, const std::string& id, const ContextRequest& request);
   void forget(const SandboxRef& sandbox, const std::string& id);
+  std::optional<ContextRequest> remembered(const SandboxRef& sandbox, const std::string& id) const;
   void forget_lost_sandboxes();
   Task<guest::ProcessInfo> find_process(GuestClient client, std::string id);
   Task<guest::ProcessInfo> find_running(GuestClient client, std::string id);

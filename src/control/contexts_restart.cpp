@@ -60,12 +60,18 @@ void Contexts::forget(const SandboxRef& sandbox, const std::string& id) {
   }
 }
 
+std::optional<ContextRequest> Contexts::remembered(const SandboxRef& sandbox,
+                                                   const std::string& id) const {
+  const auto found = remembered_.find(context_key(sandbox, id));
+  return found == remembered_.end() ? std::nullopt : std::optional{found->second.request};
+}
+
 Task<Contexts::Started> Contexts::start_again(SandboxRef sandbox, std::string id) {
   CO_TRY(const auto client, co_await guest(sandbox));
   CO_TRY(auto process, co_await find_process(client, id));
   ContextRequest request;
-  if (const auto found = remembered_.find(context_key(sandbox, id)); found != remembered_.end()) {
-    request = found->second.request;
+  if (auto known = remembered(sandbox, id)) {
+    request = *std::move(known);
   } else if (process.pty) {
     request.pty = guest::PtySize{};
   }

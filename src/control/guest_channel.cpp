@@ -78,6 +78,18 @@ Task<> GuestChannel::send_bytes(guest::Kind kind, std::string_view bytes) {
   co_return ok();
 }
 
+Task<> GuestChannel::send_passing(guest::Kind kind, std::string_view bytes, int descriptor) {
+  if (bytes.size() > guest::kMaxPayloadBytes) {
+    co_return fail(Code::kInvalidArgument, "the request is too large", "request_too_large");
+  }
+  const std::string frame = guest::encode_frame(kind, bytes);
+  auto sent = co_await with_deadline(kGuestStallTimeout, stream_->write_passing(frame, descriptor));
+  if (!sent) {
+    co_return fail(describe_loss(std::move(sent).error()));
+  }
+  co_return ok();
+}
+
 // Reads until `bytes` are pending. Keeps what is pending at the front when it must move it.
 Task<> GuestChannel::fill_to(std::size_t bytes) {
   if (begin_ + bytes > buffer_.size()) {
@@ -89,7 +101,10 @@ Task<> GuestChannel::fill_to(std::size_t bytes) {
     }
   }
   while (available() < bytes) {
-    CO_TRY(const auto got, co_await stream_->read(std::span{buffer_}.subspan(end_)));
+    const auto room = std::span{buffer_}.subspan(end_);
+    auto reading =
+        keeps_descriptors_ ? stream_->read_passing(room, descriptor_) : stream_->read(room);
+    CO_TRY(const auto got, co_await std::move(reading));
     if (got == 0) {
       co_return fail(Code::kUnavailable, "it closed the connection in the middle", "closed");
     }

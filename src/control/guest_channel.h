@@ -32,6 +32,9 @@ class GuestChannel {
   // Sends without copying; the bytes must stay valid until it returns.
   Task<> send_bytes(guest::Kind kind, std::string_view bytes);
 
+  // With a descriptor for the guest.
+  Task<> send_passing(guest::Kind kind, std::string_view bytes, int descriptor);
+
   // The next frame, whose first byte must come within `timeout` (zero: whenever it comes). A
   // kError frame becomes the Error it carries.
   Task<Frame> receive(Duration timeout);
@@ -39,6 +42,9 @@ class GuestChannel {
   Task<std::string_view> expect(guest::Kind kind, Duration timeout);
   // A whole frame is there already: receive() will not wait for the guest.
   bool ready() const;
+  // From here on descriptors that come with frames are kept instead of closed; the last one.
+  void keep_descriptors() { keeps_descriptors_ = true; }
+  Fd take_descriptor() { return std::move(descriptor_); }
 
  private:
   Task<> fill_to(std::size_t bytes);
@@ -50,6 +56,8 @@ class GuestChannel {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   unsigned frames_ = 0;
+  bool keeps_descriptors_ = false;
+  Fd descriptor_;
 };
 
 // The error for an answer that breaks the protocol.

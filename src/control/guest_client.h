@@ -128,6 +128,13 @@ class SearchReader {
   guest::SearchEnd end_;
 };
 
+// The image of a process: for guests of sandboxes with the same files, and opaque to us.
+struct CapturedProcess {
+  std::string description;
+  Fd memory;  // nobody can change it any more, and its size is within kMaxCopyBytes
+  std::uint64_t memory_bytes = 0;
+};
+
 class GuestClient {
  public:
   GuestClient(io::Reactor& reactor, std::string socket_path)
@@ -136,6 +143,10 @@ class GuestClient {
   Task<guest::Pong> ping() const;
 
   Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
+  // Takes a copy away that a process has made of itself.
+  Task<CapturedProcess> capture(guest::CaptureRequest request) const;
+  // Returns when the process goes on. The memory is borrowed until then.
+  Task<std::unique_ptr<ProcessStream>> revive(guest::ReviveRequest request, int memory) const;
   Task<std::unique_ptr<ProcessStream>> attach(guest::AttachRequest request) const;
   // From its end on, and what it is. The bytes go to its channel without waiting for an answer; a
   // process without a channel does not notice them.

@@ -111,6 +111,27 @@ Task<std::unique_ptr<Interpreters::Turn>> Interpreters::take_turn(std::string ke
   co_return fail(std::move(waited).error());
 }
 
+Task<std::shared_ptr<void>> Interpreters::hold(SandboxRef sandbox, std::string id, Duration wait) {
+  CO_TRY_DO(contexts_.check_sandbox(sandbox));
+  Loop& loop = *(co_await current_context()).loop;
+  const Instant deadline = loop.now() + wait;
+  const auto busy = [] {
+    return fail(Code::kUnavailable, "code is running in it", "context_busy");
+  };
+  auto turn = co_await with_deadline(wait, take_turn(context_key(sandbox, id)));
+  if (!turn && is_deadline(turn.error())) {
+    co_return busy();
+  }
+  if (!turn) {
+    co_return fail(std::move(turn).error());
+  }
+  CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
+  if (!free) {
+    co_return busy();
+  }
+  co_return std::shared_ptr<void>{*std::move(turn)};
+}
+
 Task<> Interpreters::await_ready(Contexts::Started& started, const Language& language) {
   auto ready = co_await with_deadline(
       kInterpreterStartTimeout, wait_for_ready(*started.stream, std::string{language.program}));

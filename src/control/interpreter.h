@@ -40,6 +40,14 @@ Result<> validate_alias(std::string_view alias);
 // Of a listed process that is an interpreter.
 std::optional<std::string> interpreter_alias(const guest::ProcessInfo& process);
 
+// An interpreter as it was at one moment, to be made again in other sandboxes.
+struct CopiedInterpreter {
+  guest::ProcessInfo process;
+  CapturedProcess image;
+  std::uint32_t threads = 0;  // that were left behind
+  std::optional<ContextRequest> remembered;
+};
+
 class Interpreters {
  public:
   explicit Interpreters(Contexts& contexts) : contexts_(contexts) {}
@@ -59,6 +67,12 @@ class Interpreters {
   Task<> interrupt(SandboxRef sandbox, std::string id);
   // A new process under the same id, ready.
   Task<Context> restart(SandboxRef sandbox, std::string id);
+  // Nobody executes in the context while the answer lives. kUnavailable: code runs in it.
+  Task<std::shared_ptr<void>> hold(SandboxRef sandbox, std::string id, Duration wait);
+  // What it is now, as an image of at most so many bytes. It goes on meanwhile. REQUIRES: held.
+  Task<CopiedInterpreter> copy(SandboxRef sandbox, std::string id, std::uint64_t max_bytes);
+  // Makes a copy go on in a sandbox with the same files, under the same id. Ready when it returns.
+  Task<> bring(SandboxRef sandbox, std::shared_ptr<const CopiedInterpreter> copy);
   // Of any context; an interpreter's next code sees it.
   Task<> resize(SandboxRef sandbox, std::string id, guest::PtySize size);
 

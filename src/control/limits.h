@@ -93,7 +93,14 @@ inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
 // without anybody reading.
 inline constexpr std::size_t kMaxEagerCodeBytes = 16 * 1024;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
-inline constexpr std::size_t kMaxShownBytes = 2000;  // of what a REPL printed instead of starting
+// Copies of interpreters, for the forks that take them along.
+inline constexpr std::uint64_t kMaxCopyBytes = 16ULL << 30;
+inline constexpr std::uint64_t kCopyMarginBytes = 16ULL << 20;  // left to the sandbox meanwhile
+inline constexpr std::size_t kMaxCarriedInterpreters = 16;
+inline constexpr Duration kIdleInterpreterWait = std::chrono::seconds{5};
+inline constexpr Duration kCopyTimeout = std::chrono::seconds{20};
+inline constexpr std::size_t kMaxRevivalsAtOnce = 16;  // of one fork
+inline constexpr std::size_t kMaxShownBytes = 2000;    // of what a REPL printed instead of starting
 inline constexpr std::size_t kMaxReplTokenBytes = 256;
 inline constexpr std::uint64_t kMaxReplQuietMs = 30'000;  // of silence that means "ready"
 // Of a REPL on a terminal, when nobody says otherwise.

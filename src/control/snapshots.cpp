@@ -273,8 +273,9 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
                      .paused = !request.start,
                      .once = std::move(request.once)};
   const auto forked = std::make_shared<MountLists>();  // volumes for the children
-  claim.complete = [this, sandbox_id, moment, forked](ClaimRequest asked) {
-    return begin_as_sandbox(sandbox_id, moment, forked, std::move(asked));
+  claim.complete = [this, sandbox_id, moment, forked,
+                    hooks = std::move(request.hooks)](ClaimRequest asked) {
+    return begin_as_sandbox(sandbox_id, moment, forked, std::move(asked), hooks);
   };
   auto claimed = co_await sandboxes_.claim_all(std::move(claim));
   if (!forked->empty()) {
@@ -297,9 +298,15 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
 
 Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::string moment,
                                                std::shared_ptr<MountLists> forked,
-                                               ClaimRequest request) {
+                                               ClaimRequest request, ForkHooks hooks) {
+  if (hooks.before_moment) {
+    CO_TRY_DO(co_await hooks.before_moment());
+  }
   CO_TRY(const Sandbox parent,
          co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment));
+  if (hooks.after_moment) {
+    hooks.after_moment();
+  }
   ATOLL_FAULT_POINT("control.fork.moment_taken");
   request.template_name = parent.template_name;
   request.env = parent.env;

@@ -51,12 +51,20 @@ struct SnapshotCreated {
   std::optional<std::string> remembered;  // what was answered the first time
 };
 
+// For whoever takes more than the disk along: what is done right before and right after the moment
+// that the children begin with. A fork that was made before, under the same key, has none.
+struct ForkHooks {
+  std::function<Task<>()> before_moment;
+  std::function<void()> after_moment;
+};
+
 struct ForkRequest {
   std::size_t count = 1;
   bool start = false;  // false: the children are paused
   std::int64_t ttl_seconds = 0;
   std::int64_t hard_ttl_seconds = 0;
   std::optional<ClaimOnce> once;
+  ForkHooks hooks;
 };
 
 class Snapshots {
@@ -116,7 +124,8 @@ class Snapshots {
   Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
   Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
   Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment,
-                                      std::shared_ptr<MountLists> forked, ClaimRequest request);
+                                      std::shared_ptr<MountLists> forked, ClaimRequest request,
+                                      ForkHooks hooks);
   Task<> remove_now(std::string team_id, std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();

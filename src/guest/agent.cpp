@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "guest/file_worker.h"
 #include "guest/limits.h"
+#include "guest/warm_worker.h"
 
 namespace atl::guest {
 namespace {
@@ -158,6 +159,12 @@ void Agent::begin(Connection& connection, Kind kind, std::string_view payload) {
     case Kind::kSpawn:
       processes_.spawn(connection, payload);
       return;
+    case Kind::kCapture:
+      serve_capture(connection, payload);
+      return;
+    case Kind::kRevive:
+      processes_.revive(connection, payload);
+      return;
     case Kind::kAttach:
       processes_.attach(connection, payload);
       return;
@@ -206,6 +213,30 @@ void Agent::serve_file(Connection& connection, Kind kind, std::string_view paylo
     run_file_worker(connection.socket(), kind, payload, connection.input_after_frame());
   }
   workers.insert(pid);
+  connection.close();  // the worker has it now
+}
+
+void Agent::serve_capture(Connection& connection, std::string_view payload) {
+  const auto order = processes_.order_capture(payload);
+  if (!order) {
+    connection.send_error(order.error());
+    return;
+  }
+  if (captures_.size() >= kMaxCaptures) {
+    connection.send_error(Error{Code::kResourceExhausted,
+                                concat("the sandbox already captures ", kMaxCaptures, " processes"),
+                                "resource_exhausted"});
+    return;
+  }
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    connection.send_error(errno_error("starting a worker"));
+    return;
+  }
+  if (pid == 0) {
+    run_capture_worker(connection.socket(), *order);
+  }
+  captures_.insert(pid);
   connection.close();  // the worker has it now
 }
 
@@ -263,9 +294,14 @@ void Agent::on_child() {
     if (pid <= 0) {
       break;
     }
+    if (WIFSTOPPED(status)) {
+      processes_.on_stopped(pid, WSTOPSIG(status));
+      continue;
+    }
     if (!processes_.on_reaped(pid, status)) {
       file_workers_.erase(pid);
       watchers_.erase(pid);
+      captures_.erase(pid);
     }
   }
   processes_.check_removals();

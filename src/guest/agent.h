@@ -35,6 +35,7 @@ class Agent final : private Connection::Owner {
   bool drop_oldest_idle();
   void begin(Connection& connection, Kind kind, std::string_view payload);
   void serve_file(Connection& connection, Kind kind, std::string_view payload);
+  void serve_capture(Connection& connection, std::string_view payload);
   void sweep();
 
   void on_frame(Connection& connection, Kind kind, std::string_view payload) override;
@@ -52,6 +53,7 @@ class Agent final : private Connection::Owner {
   std::list<Connection> connections_;
   std::set<pid_t> file_workers_;
   std::set<pid_t> watchers_;
+  std::set<pid_t> captures_;
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
 };

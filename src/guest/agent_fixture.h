@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -26,6 +28,7 @@
 #include <utility>
 
 #include "guest/agent.h"
+#include "guest/agent_client.h"
 #include "guest/wire.h"
 
 namespace atl::guest {
@@ -47,102 +50,6 @@ class SmallMount {
  private:
   std::string path_;
   bool mounted_;
-};
-
-struct TestFrame {
-  Kind kind = Kind::kError;
-  std::string payload;
-};
-
-class TestClient {
- public:
-  explicit TestClient(const std::string& socket_path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path.c_str());
-    fd_ = Fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-
-  bool send_bytes(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) {
-        return false;
-      }
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    }
-    return true;
-  }
-  bool send(Kind kind, std::string_view payload = {}) {
-    return send_bytes(encode_frame(kind, payload));
-  }
-
-  // The next frame; nullopt at the end of the connection. A minute of silence is a failed test.
-  std::optional<TestFrame> receive() {
-    std::string header(kFrameHeaderBytes, '\0');
-    if (!fill(header)) {
-      return std::nullopt;
-    }
-    const auto decoded = decode_header(header);
-    EXPECT_TRUE(decoded);
-    std::string payload(decoded ? decoded->payload_bytes : 0, '\0');
-    if (!decoded || !fill(payload)) {
-      ADD_FAILURE() << "connection ended within a frame";
-      return std::nullopt;
-    }
-    return TestFrame{decoded->kind, std::move(payload)};
-  }
-
-  // True when nothing arrives for a moment: only to see that something does not happen.
-  bool silent(int ms) {
-    pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    return ::poll(&entry, 1, ms) == 0;
-  }
-  // How much can be sent without the other side reading, up to `max_bytes`.
-  std::size_t send_until_blocked(std::string_view bytes, std::size_t max_bytes, int patience_ms) {
-    std::size_t total = 0;
-    while (total < max_bytes) {
-      pollfd entry{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-      if (::poll(&entry, 1, patience_ms) == 0) {
-        return total;
-      }
-      const ssize_t sent =
-          ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent > 0) {
-        total += static_cast<std::size_t>(sent);
-        bytes.remove_prefix(static_cast<std::size_t>(sent));
-        if (bytes.empty()) {
-          return total;
-        }
-      } else if (errno != EAGAIN) {
-        return total;
-      }
-    }
-    return total;
-  }
-  void close() { fd_.reset(); }
-  void stop_sending() { ::shutdown(fd_.get(), SHUT_WR); }
-
- private:
-  bool fill(std::string& buffer) {
-    std::size_t got = 0;
-    while (got < buffer.size()) {
-      pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-      if (::poll(&entry, 1, 60000) == 0) {
-        ADD_FAILURE() << "no answer";
-        return false;
-      }
-      const ssize_t size = ::recv(fd_.get(), buffer.data() + got, buffer.size() - got, 0);
-      if (size <= 0) {
-        return false;
-      }
-      got += static_cast<std::size_t>(size);
-    }
-    return true;
-  }
-
-  Fd fd_;
 };
 
 struct RunResult {
@@ -217,10 +124,15 @@ class AgentTest : public ::testing::Test {
     std::snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path().c_str());
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     ASSERT_EQ(::listen(listener.get(), 2048), 0);
+    const int mounts = own_proc_ ? CLONE_NEWNS : 0;
     agent_ = static_cast<pid_t>(
-        ::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+        ::syscall(SYS_clone, CLONE_NEWPID | mounts | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
     ASSERT_GE(agent_, 0);
     if (agent_ == 0) {
+      if (own_proc_ && (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+                        ::mount("proc", "/proc", "proc", 0, nullptr) != 0)) {
+        ::_exit(98);
+      }
       auto agent = Agent::create(std::move(listener));
       if (agent) {
         (void)(*agent)->run();
@@ -362,6 +274,7 @@ class AgentTest : public ::testing::Test {
 
   std::string directory_;
   pid_t agent_ = -1;
+  bool own_proc_ = false;  // /proc shows what the agent sees; set before SetUp()
 };
 
 // Bytes that have every value and no short period.

@@ -2,9 +2,11 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "base/bytes.h"
 #include "guest/limits.h"
@@ -41,9 +43,29 @@ void Connection::on_events(std::uint32_t events) {
   update_interest();
 }
 
+// At most one descriptor is of use to anybody; the kernel closes what does not fit.
+ssize_t Connection::receive(std::span<char> buffer) {
+  iovec part{buffer.data(), buffer.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* rights = got < 0 ? nullptr : CMSG_FIRSTHDR(&message);
+  if (rights != nullptr && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+      rights->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
+    descriptor_ = Fd{descriptor};
+  }
+  return got;
+}
+
 void Connection::read_input() {
   std::array<char, 16 * 1024> buffer;
-  const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  const ssize_t got = receive(buffer);
   if (got < 0) {
     if (errno != EAGAIN && errno != EINTR) {
       close();

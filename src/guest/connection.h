@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,6 +53,8 @@ class Connection {
   // During on_frame: what followed the current frame. For handing the connection to a worker.
   std::string_view input_after_frame() const;
   int socket() const { return socket_.get(); }
+  // The last descriptor that came with the input; empty: none.
+  Fd take_descriptor() { return std::move(descriptor_); }
 
   // What the owner uses this connection for. `process` is borrowed, set while attached.
   bool requested = false;
@@ -62,12 +65,14 @@ class Connection {
  private:
   void on_events(std::uint32_t events);
   void read_input();
+  ssize_t receive(std::span<char> buffer);
   void parse_input();
   void flush();
   void update_interest();
 
   Owner& owner_;
   Fd socket_;
+  Fd descriptor_;
   Watch watch_;
   const std::uint64_t serial_;
   std::string input_;

@@ -30,6 +30,31 @@ Result<> FileChannel::flush() {
   return send_all({});
 }
 
+Result<> FileChannel::send_with_descriptor(Kind kind, std::string_view payload, int descriptor) {
+  TRY_DO(flush());
+  // The descriptor travels with the first bytes, whose number is small: they go together.
+  const std::string header = encode_header(kind, payload.size());
+  iovec part{const_cast<char*>(header.data()), header.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+  ssize_t sent = 0;
+  while ((sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  if (sent != static_cast<ssize_t>(header.size())) {
+    return fail(Code::kCancelled, "the client is gone", "disconnected");
+  }
+  return send_all(payload);
+}
+
 // What was gathered, and then these bytes, which are not copied.
 Result<> FileChannel::send_all(std::string_view bytes) {
   std::string_view first = output_;

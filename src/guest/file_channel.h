@@ -18,6 +18,8 @@ class FileChannel {
   // Small frames are gathered; flush() sends the rest.
   Result<> send(Kind kind, std::string_view payload = {});
   Result<> flush();
+  // At once, with a descriptor for the other side.
+  Result<> send_with_descriptor(Kind kind, std::string_view payload, int descriptor);
 
   struct Frame {
     Kind kind = Kind::kError;

@@ -11,6 +11,8 @@ inline constexpr std::size_t kMaxConnections = 1024;
 inline constexpr std::size_t kMaxProcesses = 1024;
 inline constexpr std::size_t kMaxFileWorkers = 128;
 inline constexpr std::size_t kMaxWatchers = 64;
+inline constexpr std::size_t kMaxCaptures = 16;
+inline constexpr unsigned kCaptureSeconds = 30;
 // Pipes whose process has ended but whose other end a background child still holds.
 inline constexpr std::size_t kMaxOrphanPipes = 256;
 

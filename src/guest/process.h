@@ -69,6 +69,12 @@ class Process {
   std::optional<std::int64_t> next_deadline_ms() const;
   ProcessInfo info() const;
   std::uint64_t output_bytes() const { return journal_.end_offset(); }
+  // Of the pipes, for whoever looks for their other ends; 0: there is none.
+  struct OutputInodes {
+    std::uint64_t output = 0;
+    std::uint64_t error_output = 0;
+  };
+  OutputInodes output_inodes() const;
   const std::string& id() const { return info_.process_id; }
   pid_t pid() const { return pid_; }
   std::uint64_t serial() const { return serial_; }

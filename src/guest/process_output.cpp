@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,14 @@ std::size_t available_bytes(const Fd& fd) {
 }
 
 }  // namespace
+
+Process::OutputInodes Process::output_inodes() const {
+  const auto inode = [](const Fd& fd) -> std::uint64_t {
+    struct stat pipe{};
+    return fd && ::fstat(fd.get(), &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
+  };
+  return {inode(sources_[0].fd), inode(sources_[1].fd)};
+}
 
 void Process::on_readable(Source& source) {
   if (source.stream == Stream::kChannel) {

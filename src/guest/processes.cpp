@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/ptrace.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -57,8 +58,45 @@ void Processes::spawn(Connection& connection, std::string_view payload) {
 
 Result<> Processes::try_spawn(Connection& connection, std::string_view payload) {
   TRY(auto request, decode_spawn(payload));
-  if (find(request.process_id)) {
-    return fail(Code::kAlreadyExists, concat("process ", request.process_id, " already exists"),
+  TRY_DO(make_room(request.process_id));
+  TRY(auto spawned, guest::spawn(request, file_limit_));
+  return add(connection, std::move(spawned), request);
+}
+
+void Processes::revive(Connection& connection, std::string_view payload) {
+  if (auto revived = try_revive(connection, payload); !revived) {
+    connection.send_error(revived.error());
+  }
+}
+
+Result<> Processes::try_revive(Connection& connection, std::string_view payload) {
+  TRY(const auto request, decode_revive(payload));
+  TRY(auto image, decode_warm_image(request.description));
+  TRY_DO(make_room(request.spawn.process_id));
+  TRY(auto revival, Revival::start(request.spawn, std::move(image), connection.take_descriptor()));
+  revivals_.push_back(std::move(revival));
+  return add(connection, revivals_.back().take_spawned(), request.spawn);
+}
+
+Result<CaptureOrder> Processes::order_capture(std::string_view payload) {
+  TRY(const auto request, decode_capture(payload));
+  TRY(const auto* process, find(request.process_id));
+  if (!process->running()) {
+    return fail(Code::kFailedPrecondition,
+                concat("process ", request.process_id, " has already ended"), "process_ended");
+  }
+  const auto inodes = process->output_inodes();
+  return CaptureOrder{.source = {.pid = static_cast<pid_t>(request.pid),
+                                 .channel = request.channel,
+                                 .output_inode = inodes.output,
+                                 .error_inode = inodes.error_output,
+                                 .max_bytes = request.max_bytes},
+                      .user = process->info().user};
+}
+
+Result<> Processes::make_room(const std::string& process_id) {
+  if (find(process_id)) {
+    return fail(Code::kAlreadyExists, concat("process ", process_id, " already exists"),
                 "process_exists");
   }
   if (processes_.size() >= kMaxProcesses && !evict_oldest()) {
@@ -66,7 +104,10 @@ Result<> Processes::try_spawn(Connection& connection, std::string_view payload) 
                 concat("the sandbox already runs ", kMaxProcesses, " processes; end some first"),
                 "resource_exhausted");
   }
-  TRY(auto spawned, guest::spawn(request, file_limit_));
+  return {};
+}
+
+Result<> Processes::add(Connection& connection, Spawned spawned, const SpawnRequest& request) {
   const pid_t pid = spawned.pid;
   auto process = std::make_unique<Process>(static_cast<Process::Owner&>(*this), loop_, budget_,
                                            next_serial_++, request, pid);
@@ -176,7 +217,18 @@ void Processes::remove(Connection& connection, std::string_view payload) {
 
 // --- ends ----------------------------------------------------------------------------------
 
+void Processes::on_stopped(pid_t pid, int signal) {
+  const auto found = std::ranges::find(revivals_, pid, &Revival::pid);
+  if (found == revivals_.end()) {
+    // A child that asked for it itself. Nobody here wants to trace it.
+    ::ptrace(PTRACE_DETACH, pid, nullptr, signal == SIGTRAP ? 0 : signal);
+  } else if (found->on_stop(signal)) {
+    revivals_.erase(found);
+  }
+}
+
 bool Processes::on_reaped(pid_t pid, int wait_status) {
+  std::erase_if(revivals_, [pid](const Revival& revival) { return revival.pid() == pid; });
   for (const auto& process : processes_) {
     if (process->pid() == pid && process->running()) {
       process->on_leader_exit(wait_status);

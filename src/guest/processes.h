@@ -15,6 +15,8 @@
 #include "guest/journal.h"
 #include "guest/loop.h"
 #include "guest/process.h"
+#include "guest/warm_revival.h"
+#include "guest/warm_worker.h"
 
 namespace atl::guest {
 
@@ -26,12 +28,18 @@ class Processes final : private Process::Owner {
 
   // Requests; each answers on the connection.
   void spawn(Connection& connection, std::string_view payload);
+  void revive(Connection& connection, std::string_view payload);
   void attach(Connection& connection, std::string_view payload);
   void list(Connection& connection);  // also when more room became free
   void get(Connection& connection, std::string_view payload);
   void signal(Connection& connection, std::string_view payload);
   void remove(Connection& connection, std::string_view payload);
 
+  // For the worker that captures a copy of a process.
+  Result<CaptureOrder> order_capture(std::string_view payload);
+
+  // A traced child of the agent stopped.
+  void on_stopped(pid_t pid, int signal);
   // A child of the agent was reaped. Returns false when it is not one of these processes.
   bool on_reaped(pid_t pid, int wait_status);
   // After every batch of reaped children.
@@ -53,6 +61,9 @@ class Processes final : private Process::Owner {
   void adopt_pipe(Fd pipe) override;
   void on_timer();
   Result<> try_spawn(Connection& connection, std::string_view payload);
+  Result<> try_revive(Connection& connection, std::string_view payload);
+  Result<> make_room(const std::string& process_id);
+  Result<> add(Connection& connection, Spawned spawned, const SpawnRequest& request);
   bool evict_oldest();
   Result<Process*> find(std::string_view id);
 
@@ -61,6 +72,7 @@ class Processes final : private Process::Owner {
   JournalBudget budget_;
   std::vector<std::unique_ptr<Process>> processes_;  // in order of start
   std::list<OrphanPipe> orphans_;
+  std::list<Revival> revivals_;
   std::uint64_t next_serial_ = 1;
   Fd timer_;
   Watch timer_watch_;

@@ -36,6 +36,10 @@ struct StartReport {
   std::string user;
 };
 Result<StartReport> parse_status(std::string_view status);
+// What a child writes to its status pipe.
+std::string encode_report(const StartReport& report);
+std::string encode_start_failure(const Error& error);
+std::unexpected<Error> cannot_fork(int error_number);
 
 // In a fresh child: closes every descriptor from `first` on.
 void close_from(int first);

@@ -16,6 +16,9 @@
 //   kGetProcess        kProcess
 //   kSignalProcess     kDone
 //   kRemoveProcess     kDone (the process is gone)
+//   kCapture           kImage (with a descriptor)
+//   kRevive (with a    as kSpawn                                  the same
+//     descriptor)
 //   kStat              kFile
 //   kListDirectory     kFile*, kEnd
 //   kReadFile          kFile, kData*, kEnd
@@ -40,6 +43,12 @@
 // from stdin, stdout and stderr. What it writes there is output like any other, in the same
 // journal and offsets, and what it wrote to a stdout or stderr pipe before is delivered before.
 // An end of the channel alone does not end the process.
+//
+// Images. kCapture takes the image of a process that stands still: a copy that the process named by
+// its id has made of itself. The image is a description, which only guests can read, and a sealed
+// memory file, which is passed as a descriptor with the first byte of the frame. kRevive makes a
+// process from both, in this or another sandbox with the same files. The copy is gone afterwards,
+// whatever the answer.
 //
 // Files. Paths are absolute and resolved inside the sandbox by a child that has the caller's
 // identity (`user`), so ordinary permissions apply and the host never follows a guest path.
@@ -80,6 +89,8 @@ enum class Kind : std::uint8_t {
   kSignalProcess = 5,
   kRemoveProcess = 6,
   kGetProcess = 7,
+  kCapture = 8,
+  kRevive = 9,
   kStat = 10,
   kListDirectory = 11,
   kReadFile = 12,
@@ -120,6 +131,7 @@ enum class Kind : std::uint8_t {
   kMatch = 64,
   kSynced = 65,  // empty
   kChange = 66,
+  kImage = 67,  // the description, for a guest alone
 };
 
 struct FrameHeader {
@@ -167,6 +179,23 @@ struct SpawnRequest {
   // limit on the length of a line), newlines as the program writes them.
   bool pty_driven = false;
   std::string label;  // whatever the client wants to find again in the table
+};
+
+inline constexpr std::size_t kMaxDescriptionBytes = 160 * 1024;
+inline constexpr std::uint32_t kMaxChannelNumber = 65535;
+
+struct CaptureRequest {
+  std::string process_id;
+  std::uint32_t pid = 0;        // of the copy, as the sandbox sees it
+  std::uint32_t channel = 0;    // the number that its channel has
+  std::uint64_t max_bytes = 0;  // of its memory; at least 1
+};
+
+struct ReviveRequest {
+  // As the process was spawned. Program, directory and environment come from the image; no
+  // terminal, no standard input.
+  SpawnRequest spawn;
+  std::string description;
 };
 
 struct AttachRequest {
@@ -231,6 +260,8 @@ Result<> validate(const SearchRequest& request);
 
 // encode() gives the payload; decode_*() reads one.
 std::string encode(const SpawnRequest& request);
+std::string encode(const CaptureRequest& request);
+std::string encode(const ReviveRequest& request);
 std::string encode(const AttachRequest& request);
 std::string encode(const SignalProcessRequest& request);
 std::string encode(const PathRequest& request);
@@ -261,6 +292,8 @@ std::string encode_number(std::uint32_t value);      // kStarted (pid), kSignal
 std::string encode_output(OutputHeader header, std::string_view bytes);
 
 Result<SpawnRequest> decode_spawn(std::string_view payload);
+Result<CaptureRequest> decode_capture(std::string_view payload);
+Result<ReviveRequest> decode_revive(std::string_view payload);
 Result<AttachRequest> decode_attach(std::string_view payload);
 Result<SignalProcessRequest> decode_signal_process(std::string_view payload);
 Result<PathRequest> decode_path(std::string_view payload);

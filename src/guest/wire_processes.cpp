@@ -158,6 +158,46 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
   return request;
 }
 
+std::string encode(const CaptureRequest& request) {
+  ByteWriter out;
+  out.string(request.process_id).u32(request.pid).u32(request.channel).u64(request.max_bytes);
+  return std::move(out).bytes();
+}
+
+Result<CaptureRequest> decode_capture(std::string_view payload) {
+  ByteReader in{payload};
+  CaptureRequest request;
+  request.process_id = in.string();
+  request.pid = in.u32();
+  request.channel = in.u32();
+  request.max_bytes = in.u64();
+  TRY_DO(in.finish());
+  TRY_DO(validate_process_id(request.process_id));
+  if (request.pid < 2 || request.pid > INT32_MAX || request.channel > kMaxChannelNumber ||
+      request.max_bytes < 1) {
+    return fail(Code::kInvalidArgument, "capture request is out of range", "malformed");
+  }
+  return request;
+}
+
+std::string encode(const ReviveRequest& request) {
+  return ByteWriter{}.string(encode(request.spawn)).string(request.description).bytes();
+}
+
+Result<ReviveRequest> decode_revive(std::string_view payload) {
+  ByteReader in{payload};
+  const auto spawn = in.view();
+  ReviveRequest request;
+  request.description = in.string();
+  TRY_DO(in.finish());
+  TRY(request.spawn, decode_spawn(spawn));
+  if (request.spawn.pty || request.spawn.stdin_open ||
+      request.description.size() > kMaxDescriptionBytes) {
+    return fail(Code::kInvalidArgument, "revive request is out of range", "malformed");
+  }
+  return request;
+}
+
 std::string encode(const AttachRequest& request) {
   return ByteWriter{}
       .string(request.process_id)

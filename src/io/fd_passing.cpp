@@ -33,10 +33,16 @@ Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int
   return {};
 }
 
-Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
-  Datagram datagram;
-  datagram.bytes.resize(max_bytes);
-  iovec part{datagram.bytes.data(), max_bytes};
+namespace {
+
+struct Received {
+  std::size_t bytes = 0;
+  std::vector<Fd> fds;
+  bool truncated = false;
+};
+
+Result<Received> receive(int socket, std::span<char> buffer) {
+  iovec part{buffer.data(), buffer.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
   msghdr message{};
   message.msg_iov = &part;
@@ -49,6 +55,7 @@ Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
       return fail_errno("receiving a message");
     }
   }
+  Received received{.bytes = static_cast<std::size_t>(got)};
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
@@ -56,15 +63,34 @@ Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
       for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-        datagram.fds.emplace_back(fd);
+        received.fds.emplace_back(fd);
       }
     }
   }
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  received.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  return received;
+}
+
+}  // namespace
+
+Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
+  Datagram datagram;
+  datagram.bytes.resize(max_bytes);
+  TRY(auto received, receive(socket, datagram.bytes));
+  if (received.truncated) {
     return fail(Code::kInvalidArgument, "message is too large", "malformed");
   }
-  datagram.bytes.resize(static_cast<std::size_t>(got));
+  datagram.bytes.resize(received.bytes);
+  datagram.fds = std::move(received.fds);
   return datagram;
+}
+
+Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed) {
+  TRY(auto received, receive(socket, buffer));
+  if (!received.fds.empty()) {
+    passed = std::move(received.fds.back());
+  }
+  return received.bytes;
 }
 
 }  // namespace atl::io

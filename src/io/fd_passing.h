@@ -1,6 +1,7 @@
-// One datagram with descriptors over a SOCK_SEQPACKET unix socket.
+// Bytes with descriptors over unix sockets: whole datagrams, and parts of a stream.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +21,7 @@ struct Datagram {
 Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds = {});
 // Receives one message of at most `max_bytes`; a longer one is an error. Blocks if the socket does.
 Result<Datagram> receive_datagram(int socket, std::size_t max_bytes);
+// What is there of a stream, 0 at its end; the last descriptor that came with it. EAGAIN as above.
+Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed);
 
 }  // namespace atl::io

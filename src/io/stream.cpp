@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "io/fd_passing.h"
 
 namespace atl::io {
 namespace {
@@ -102,6 +103,14 @@ Task<> Stream::wait_readable() {
   co_return fail(Code::kInternal, "this stream cannot be watched");
 }
 
+Task<std::size_t> Stream::read_passing(std::span<char>, Fd&) {
+  co_return fail(Code::kInternal, "this stream passes no descriptors");
+}
+
+Task<> Stream::write_passing(std::string_view, int) {
+  co_return fail(Code::kInternal, "this stream passes no descriptors");
+}
+
 FdStream::FdStream(Reactor& reactor, Fd fd) : fd_(std::move(fd)), watch_(reactor, fd_.get()) {}
 
 Task<std::size_t> FdStream::read(std::span<char> buffer) {
@@ -159,6 +168,32 @@ Task<> FdStream::write(std::string_view first, std::string_view second) {
     second.remove_prefix(done - of_first);
   }
   co_return ok();
+}
+
+Task<std::size_t> FdStream::read_passing(std::span<char> buffer, Fd& passed) {
+  for (;;) {
+    auto datagram = receive_part(fd_.get(), buffer, passed);
+    if (datagram) {
+      co_return *datagram;
+    }
+    if (datagram.error().reason != "EAGAIN") {
+      co_return fail(std::move(datagram).error());
+    }
+    CO_TRY_DO(co_await watch_.readable());
+  }
+}
+
+Task<> FdStream::write_passing(std::string_view bytes, int passed) {
+  for (;;) {
+    auto sent = send_datagram(fd_.get(), bytes.substr(0, 1), {passed});
+    if (sent) {
+      co_return co_await write(bytes.substr(1), {});
+    }
+    if (sent.error().reason != "EAGAIN") {
+      co_return fail(std::move(sent).error());
+    }
+    CO_TRY_DO(co_await watch_.writable());
+  }
 }
 
 Result<> FdStream::finish_writing() {

@@ -29,6 +29,10 @@ class Stream {
   // Ends when a read would not wait: bytes are there, or the peer has closed. Takes nothing out of
   // the stream, so it may be cancelled. Not while a read is under way.
   virtual Task<> wait_readable();
+  // The same as read() and write(), with a descriptor beside the bytes: `passed` is set when one
+  // came, and travels with the first byte. Only unix sockets can.
+  virtual Task<std::size_t> read_passing(std::span<char> buffer, Fd& passed);
+  virtual Task<> write_passing(std::string_view bytes, int passed);
   // Tells the peer that nothing more comes; reading goes on.
   virtual Result<> finish_writing() = 0;
 };
@@ -40,6 +44,8 @@ class FdStream final : public Stream {
   Task<std::size_t> read(std::span<char> buffer) override;
   Task<> write(std::string_view bytes) override;
   Task<> write(std::string_view first, std::string_view second) override;
+  Task<std::size_t> read_passing(std::span<char> buffer, Fd& passed) override;
+  Task<> write_passing(std::string_view bytes, int passed) override;
   Result<> finish_writing() override;
   // Writes what fits without waiting, and drops the rest: for farewells nobody waits for.
   void write_now(std::string_view bytes);

@@ -1,7 +1,7 @@
 # Atoll's Python interpreter driver: runs inside the sandbox, talks over descriptor 3.
 #
-# In:  lines "exec ID BASE64(CODE)", "resize ROWS COLUMNS". Out: one JSON object a line: ready, display, result, error,
-# done. Code runs in one persistent namespace in this process; its stdout and stderr are the
+# In:  lines "exec ID BASE64(CODE)", "resize ROWS COLUMNS", "copy ID -". Out: one JSON object a line:
+# ready, display, result, error, done, copied. Code runs in one persistent namespace in this process; its stdout and stderr are the
 # process's own, so output of subprocesses and of C libraries is captured too. SIGINT interrupts the
 # running code and nothing else. IPython's machinery is used when the image has it.
 import base64
@@ -290,12 +290,120 @@ def execute(interpreter, identifier, code):
     channel.send(op="done", id=identifier, status=status)
 
 
+def say_ready():
+    channel.send(op="ready", language="python", version=sys.version.split()[0])
+
+
+COPY_SECONDS = 40  # how long a copy is kept for whoever asked for it
+copying = False
+
+
+def leave_channel():
+    """A forked child that goes on running this loop would answer for its parent."""
+    if not copying:
+        os.close(CHANNEL)
+
+
+def copy_self(interpreter, identifier):
+    """Makes a copy of this process that stands still, to be taken elsewhere and woken up there.
+
+    In the process itself it returns when the copy is gone; in the copy, when that has been woken,
+    and then it is true."""
+    global copying
+    flush()
+    if not hasattr(os, "pidfd_open"):
+        channel.send(op="copied", id=identifier, error="it takes Python 3.9 or newer")
+        return False
+    threads = len(os.listdir("/proc/self/task")) - 1
+    # Code that asked to be told about children is not told about this one.
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    told = signal.SIGCHLD in signal.sigpending()
+    copying = True
+    try:
+        pid = os.fork()
+        if pid == 0:
+            park(interpreter)
+            return True
+        wait_for_copy(pid, identifier, threads)
+        if not told and signal.SIGCHLD in signal.sigpending():
+            signal.sigtimedwait({signal.SIGCHLD}, 0)
+    except BaseException as error:
+        channel.send(op="copied", id=identifier, error=repr(error)[:200])
+    finally:
+        copying = False
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+    return False
+
+
+def wait_for_copy(pid, identifier, threads):
+    import select
+    handle = os.pidfd_open(pid)
+    try:
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            channel.send(op="copied", id=identifier, error="the copy ended")
+            return
+        channel.send(op="copied", id=identifier, pid=pid, channel=CHANNEL, threads=threads)
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        if not ended.poll(COPY_SECONDS * 1000):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    finally:
+        os.close(handle)
+
+
+def park(interpreter):
+    """Stands still. Goes on only where the channel is another one: not beside the original."""
+    try:
+        drop_event_loops(interpreter)
+        here = os.fstat(CHANNEL).st_ino
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if os.fstat(CHANNEL).st_ino == here:
+            os._exit(0)
+        renew_entropy()
+        channel.pending = channel.held = b""
+    except BaseException:
+        os._exit(1)
+
+
+def drop_event_loops(interpreter):
+    """An event loop has connections to itself, which cannot be taken along; the next is new."""
+    helpers = sys.modules.get("IPython.core.async_helpers")
+    for owner, name in ((interpreter, "loop"), (helpers, "_asyncio_event_loop")):
+        loop = getattr(owner, name, None)
+        if loop is not None:
+            setattr(owner, name, None)
+            if not loop.is_running():
+                loop.close()
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        asyncio.set_event_loop(None)
+
+
+def renew_entropy():
+    """What was drawn from the system's randomness once is drawn again: copies differ."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["random"].seed()
+    if "ssl" in modules:
+        modules["ssl"].RAND_add(os.urandom(64), 64.0)
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "tempfile" in modules:
+        modules["tempfile"]._name_sequence = None
+    if "uuid" in modules:
+        modules["uuid"]._node = modules["uuid"]._last_timestamp = None
+    main_thread = modules["threading"].main_thread() if "threading" in modules else None
+    if hasattr(main_thread, "_set_native_id"):
+        main_thread._set_native_id()
+
+
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for fd in (0, 1, 2):
         os.dup2(fd, SPARE_FIRST + fd, inheritable=False)
-    # A forked child that goes on running this loop would answer for its parent.
-    os.register_at_fork(after_in_child=lambda: os.close(CHANNEL))
+    os.register_at_fork(after_in_child=leave_channel)
     sys.argv = [""]
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -305,11 +413,14 @@ def main():
     interpreter = make_interpreter()
     global make_bundle
     make_bundle = interpreter.bundle
-    channel.send(op="ready", language="python", version=sys.version.split()[0])
+    say_ready()
     for line in channel.lines():
         verb, identifier, body = line.decode().split(" ", 2)
         if verb == "exec":
             execute(interpreter, identifier, base64.b64decode(body).decode("utf-8", "replace"))
+        elif verb == "copy":
+            if copy_self(interpreter, identifier):
+                say_ready()
         elif verb == "resize":  # there is no terminal: this is what programs ask without one
             os.environ["LINES"], os.environ["COLUMNS"] = identifier, body
 

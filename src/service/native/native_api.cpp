@@ -51,7 +51,7 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
       idempotency_(clock),
       meta_(sandboxes, clock, metrics),
       sandboxes_(sandboxes, snapshots, clock),
-      state_(sandboxes, snapshots),
+      state_(sandboxes, snapshots, contexts),
       contexts_(contexts, idempotency_),
       sandbox_files_(contexts, sandboxes),
       files_({.prefix = "/api/v1/sandboxes/{id}/files",

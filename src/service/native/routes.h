@@ -9,6 +9,7 @@
 #include "control/interpreter.h"
 #include "control/sandboxes.h"
 #include "control/snapshots.h"
+#include "control/warm_forks.h"
 #include "http/router.h"
 #include "service/native/idempotency.h"
 #include "service/native/native_exchange.h"
@@ -81,8 +82,9 @@ class SandboxRoutes {
 // Pausing, snapshots, restoring, forks.
 class StateRoutes {
  public:
-  StateRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots)
-      : sandboxes_(sandboxes), snapshots_(snapshots) {}
+  StateRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
+              control::Contexts& contexts)
+      : sandboxes_(sandboxes), snapshots_(snapshots), warm_forks_(contexts, sandboxes, snapshots) {}
   void add_to(RouteTable& table);
 
  private:
@@ -100,6 +102,7 @@ class StateRoutes {
 
   control::Sandboxes& sandboxes_;
   control::Snapshots& snapshots_;
+  control::WarmForks warm_forks_;
 };
 
 class ContextRoutes {

@@ -89,6 +89,33 @@ Task<OnceRequest> read_once(NativeExchange& exchange) {
   co_return std::move(once);
 }
 
+Json interpreters_json(const std::vector<control::CarriedInterpreter>& interpreters) {
+  Json list = Json::array();
+  for (const auto& interpreter : interpreters) {
+    Json json = Json::object({{"context_id", interpreter.context_id},
+                              {"alias", interpreter.alias},
+                              {"carried", interpreter.carried}});
+    if (!interpreter.reason.empty()) {
+      json.set("reason", interpreter.reason);
+    }
+    if (!interpreter.note.empty()) {
+      json.set("note", interpreter.note);
+    }
+    if (interpreter.memory_bytes > 0) {
+      json.set("memory_bytes", interpreter.memory_bytes);
+    }
+    if (!interpreter.missing_in.empty()) {
+      Json missing = Json::array();
+      for (const std::string& id : interpreter.missing_in) {
+        missing.push(id);
+      }
+      json.set("missing_in", std::move(missing));
+    }
+    list.push(std::move(json));
+  }
+  return list;
+}
+
 }  // namespace
 
 void StateRoutes::add_to(RouteTable& table) {
@@ -208,8 +235,12 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   CO_TRY(auto once, co_await read_once(exchange));
   CO_TRY(const auto fields, Fields::of(once.body, "", {"config", "count", "start", "memory"}));
   CO_TRY(const auto config, fields.object("config", {"ttl", "hard_ttl"}));
-  CO_TRY(const auto memory, fields.boolean("memory"));
-  if (memory.value_or(false)) {
+  const Json* asked = once.body.find("memory");
+  const auto* word = asked == nullptr ? nullptr : asked->as_string();
+  const bool warm = word != nullptr && *word == "interpreters";
+  const auto memory = warm ? Result<std::optional<bool>>{false} : fields.boolean("memory");
+  CO_TRY_DO(memory);
+  if (memory->value_or(false)) {
     co_return fail(Code::kUnimplemented,
                    "a fork cannot take running processes along in this version; leave out memory",
                    "memory_fork");
@@ -230,13 +261,22 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
                                         return remember_answer(201, fork_json(id, answer));
                                       }};
   }
-  CO_TRY(const auto answer,
-         co_await snapshots_.fork(exchange.principal().team_id, id, std::move(request)));
-  if (answer.remembered) {
-    CO_TRY(auto again, repeat_answer(*answer.remembered));
+  control::WarmForkAnswer answer;
+  if (warm) {
+    CO_TRY(answer, co_await warm_forks_.fork(exchange.principal().team_id, id, std::move(request)));
+  } else {
+    CO_TRY(answer.claim,
+           co_await snapshots_.fork(exchange.principal().team_id, id, std::move(request)));
+  }
+  if (answer.claim.remembered) {
+    CO_TRY(auto again, repeat_answer(*answer.claim.remembered));
     co_return co_await exchange.respond(std::move(again));
   }
-  co_return co_await exchange.respond(data_response(201, fork_json(id, answer)));
+  Json json = fork_json(id, answer.claim);
+  if (warm) {
+    json.set("interpreters", interpreters_json(answer.interpreters));
+  }
+  co_return co_await exchange.respond(data_response(201, std::move(json)));
 }
 
 Json StateRoutes::fork_json(const std::string& source_id,
