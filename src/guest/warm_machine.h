@@ -1,6 +1,6 @@
 // What cloning a process needs to know about the processor: registers, system calls in another
-// process, and the few instructions that rebuild one from inside. x86_64 so far; elsewhere
-// kWarmForks is false and everything here answers kUnimplemented.
+// process, and the few instructions that rebuild one from inside (warm_restorer.cpp). x86_64 so far;
+// elsewhere kWarmForks is false and everything here answers kUnimplemented.
 #pragma once
 
 #include <sys/types.h>
@@ -12,14 +12,9 @@
 
 #include "base/error.h"
 #include "guest/warm_image.h"
+#include "guest/wire.h"
 
 namespace atl::guest {
-
-#ifdef __x86_64__
-inline constexpr bool kWarmForks = true;
-#else
-inline constexpr bool kWarmForks = false;
-#endif
 
 std::string_view machine_name();
 

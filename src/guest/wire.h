@@ -181,6 +181,12 @@ struct SpawnRequest {
   std::string label;  // whatever the client wants to find again in the table
 };
 
+// Whether guests of this machine know kCapture and kRevive.
+#ifdef __x86_64__
+inline constexpr bool kWarmForks = true;
+#else
+inline constexpr bool kWarmForks = false;
+#endif
 inline constexpr std::size_t kMaxDescriptionBytes = 160 * 1024;
 inline constexpr std::uint32_t kMaxChannelNumber = 65535;
 

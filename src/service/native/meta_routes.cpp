@@ -1,5 +1,6 @@
 // Health, readiness, metrics and metadata.
 #include "base/strings.h"
+#include "guest/wire.h"
 #include "service/native/envelope.h"
 #include "service/native/routes.h"
 
@@ -7,8 +8,11 @@ namespace atl::service::native {
 namespace {
 
 Task<> respond_metadata(NativeExchange& exchange) {
+  Json capabilities = Json::object({{"interpreter_fork", guest::kWarmForks}});
   return exchange.respond(
-      data_response(200, Json::object({{"gateway_mode", "direct"}, {"service", "atoll"}})));
+      data_response(200, Json::object({{"gateway_mode", "direct"},
+                                       {"service", "atoll"},
+                                       {"capabilities", std::move(capabilities)}})));
 }
 
 Task<> respond_metrics(NativeExchange& exchange, const Metrics& metrics) {

@@ -1,0 +1,86 @@
+"""Forks that take a warm Python along, to the first output of every child, against a sandbox that
+is claimed and starts a Python of its own.  warm_forks.py URL KEY_FILE [COUNTS]
+
+Both sides take turns in the same run, so a busy machine slows both. A child's time is the time of
+all divided by their number: from the request to the last child's output.
+"""
+import statistics
+import sys
+import time
+
+from round_trips import Api
+
+WARM_UP = "import json, re, decimal\ntry:\n    import numpy\nexcept ImportError: pass\n"
+FIRST = "print(1 + 1)"
+
+
+def execute(api, sandbox, context, code):
+    done = api.call("POST", f"/api/v1/sandboxes/{sandbox}/contexts/{context}/exec",
+                    {"data": code})
+    if done["status"] != "ok":
+        raise SystemExit(f"bench: {done}")
+    return done["output_raw"]
+
+
+def start_python(api):
+    sandbox = api.call("POST", "/api/v1/sandboxes", {"template": TEMPLATE})["sandbox_id"]
+    context = api.call("POST", f"/api/v1/sandboxes/{sandbox}/contexts",
+                       {"type": "repl", "repl": {"alias": "python"}})["id"]
+    execute(api, sandbox, context, WARM_UP)
+    return sandbox, context
+
+
+def remove(api, sandboxes):
+    for sandbox in sandboxes:
+        api.call("DELETE", f"/api/v1/sandboxes/{sandbox}")
+
+
+def cold(api):
+    begun = time.perf_counter()
+    sandbox, context = start_python(api)
+    assert execute(api, sandbox, context, FIRST) == "2\n"
+    taken = time.perf_counter() - begun
+    remove(api, [sandbox])
+    return taken
+
+
+def warm(api, parent, context, count):
+    begun = time.perf_counter()
+    answer = api.call("POST", f"/api/v1/sandboxes/{parent}/fork",
+                      {"memory": "interpreters", "count": count, "start": True})
+    forked = time.perf_counter()
+    if not all(each["carried"] for each in answer["interpreters"]):
+        raise SystemExit(f"bench: {answer['interpreters']}")
+    children = [child["id"] for child in answer["sandboxes"]]
+    for child in children:
+        assert execute(api, child, context, FIRST) == "2\n"
+    ended = time.perf_counter()
+    remove(api, children)
+    return (ended - begun) / count, (forked - begun) / count
+
+
+def main():
+    api = Api(sys.argv[1], open(sys.argv[2]).read().strip())
+    counts = [int(each) for each in sys.argv[3].split(",")] if len(sys.argv) > 3 else [1, 10, 100]
+    parent, context = start_python(api)
+    modules = execute(api, parent, context, "import sys; print('numpy' in sys.modules)").strip()
+    print(f"warm forks of a Python with{'' if modules == 'True' else 'out'} numpy, per child:")
+    try:
+        for count in counts:
+            rounds = 5 if count <= 10 else 2
+            pairs, colds = [], []
+            for _ in range(rounds):
+                pairs.append(warm(api, parent, context, count))
+                colds.append(cold(api))
+            first, forked = (statistics.median(each) for each in zip(*pairs))
+            start = statistics.median(colds)
+            print(f"  x{count:<4} first output {first * 1e3:7.2f} ms   fork alone "
+                  f"{forked * 1e3:7.2f} ms   claimed and started {start * 1e3:7.1f} ms   "
+                  f"ratio {start / first:5.1f}")
+    finally:
+        remove(api, [parent])
+
+
+TEMPLATE = "default"
+if __name__ == "__main__":
+    main()
