@@ -446,12 +446,13 @@ class ForkRequestConfig:
 class ForkRequest:
     """Fields that need a word:
 
-    - memory: Must be false in this version.
+    - memory: false: files alone. "interpreters": also every idle interpreter, warm, with its
+      variables, imports and open files. true is not possible in this version.
     """
 
     count: Optional[int] = None
     start: Optional[bool] = None
-    memory: Optional[bool] = None
+    memory: Optional[Union[bool, Literal["interpreters"]]] = None
     config: Optional[ForkRequestConfig] = None
 
     def to_json(self) -> Dict[str, Any]:
@@ -641,10 +642,49 @@ class Sandbox:
 
 
 @dataclass(frozen=True)
+class CarriedInterpreter:
+    """Fields that need a word:
+
+    - context_id: The same in the parent and in every child.
+    - carried: Every child has it.
+    - reason: Why not.
+    - note: What of it was left behind.
+    - memory_bytes: Of its memory; the children share what they do not change.
+    - missing_in: Children that do not have it.
+    """
+
+    context_id: str
+    alias: str
+    carried: bool
+    reason: Optional[str] = None
+    note: Optional[str] = None
+    memory_bytes: Optional[int] = None
+    missing_in: Optional[List[str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CarriedInterpreter:
+        return cls(
+            context_id=data["context_id"],
+            alias=data["alias"],
+            carried=data["carried"],
+            reason=data.get("reason"),
+            note=data.get("note"),
+            memory_bytes=data.get("memory_bytes"),
+            missing_in=data.get("missing_in"),
+        )
+
+
+@dataclass(frozen=True)
 class ForkAnswer:
+    """Fields that need a word:
+
+    - interpreters: With memory "interpreters": what became of each of the parent.
+    """
+
     source_sandbox_id: str
     sandbox: Sandbox
     sandboxes: List[Sandbox]
+    interpreters: Optional[List[CarriedInterpreter]] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ForkAnswer:
@@ -652,6 +692,8 @@ class ForkAnswer:
             source_sandbox_id=data["source_sandbox_id"],
             sandbox=Sandbox.from_json(data["sandbox"]),
             sandboxes=[Sandbox.from_json(each) for each in data["sandboxes"]],
+            interpreters=None if data.get("interpreters") is None
+                else [CarriedInterpreter.from_json(each) for each in data["interpreters"]],
         )
 
 

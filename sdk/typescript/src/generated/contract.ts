@@ -2160,10 +2160,10 @@ export interface components {
             /** @default false */
             start?: boolean;
             /**
-             * @description Must be false in this version.
+             * @description false: files alone. "interpreters": also every idle interpreter, warm, with its variables, imports and open files. true is not possible in this version.
              * @default false
              */
-            memory?: boolean;
+            memory?: boolean | "interpreters";
             config?: {
                 ttl?: number;
                 hard_ttl?: number;
@@ -2206,6 +2206,26 @@ export interface components {
             source_sandbox_id: string;
             sandbox: components["schemas"]["Sandbox"];
             sandboxes: components["schemas"]["Sandbox"][];
+            /** @description With memory "interpreters": what became of each of the parent. */
+            interpreters?: components["schemas"]["CarriedInterpreter"][];
+        };
+        CarriedInterpreter: {
+            /** @description The same in the parent and in every child. */
+            context_id: string;
+            alias: string;
+            /** @description Every child has it. */
+            carried: boolean;
+            /** @description Why not. */
+            reason?: string;
+            /** @description What of it was left behind. */
+            note?: string;
+            /**
+             * Format: int64
+             * @description Of its memory; the children share what they do not change.
+             */
+            memory_bytes?: number;
+            /** @description Children that do not have it. */
+            missing_in?: string[];
         };
         /** @description It needs a template or a snapshot_id. */
         SandboxCreate: {
@@ -3292,6 +3312,11 @@ export interface components {
             gateway_mode: "direct";
             /** @constant */
             service: "atoll";
+            /** @description What this server can do and others may not. */
+            capabilities?: {
+                /** @description Forks with memory "interpreters" take interpreters along. */
+                interpreter_fork?: boolean;
+            };
         };
     };
     responses: {
