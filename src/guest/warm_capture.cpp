@@ -110,12 +110,15 @@ class Tracee {
       return cannot_capture(concat("it may not be traced: ", std::strerror(errno)),
                             "not_traceable");
     }
-    ::ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
-    TRY_DO(wait());
+    TRY_DO(wait());  // it stands still already, and is told so as a stop
     return {};
   }
 
-  Result<int> wait() {
+  struct Stop {
+    int signal = 0;
+    bool event = false;  // of tracing itself, not of the process
+  };
+  Result<Stop> wait() {
     int status = 0;
     while (::waitpid(pid_, &status, __WALL) < 0) {
       if (errno != EINTR) {
@@ -125,21 +128,21 @@ class Tracee {
     if (!WIFSTOPPED(status)) {
       return cannot_capture("it ended", "process_ended");
     }
-    return WSTOPSIG(status);
+    return Stop{WSTOPSIG(status), status >> 16 != 0};
   }
 
   // Makes it call the kernel; its memory is of no further use.
   Result<std::uint64_t> call(const KernelCall& call) {
     TRY_DO(begin_call(pid_, call));
-    TRY(int signal, wait());
-    for (int others = 0; signal != SIGTRAP && others < 8; ++others) {
+    TRY(Stop stop, wait());
+    for (int others = 0; (stop.event || stop.signal != SIGTRAP) && others < 8; ++others) {
       if (::ptrace(PTRACE_CONT, pid_, nullptr, nullptr) != 0) {
         return fail_errno("continuing a process");
       }
-      TRY(signal, wait());
+      TRY(stop, wait());
     }
-    if (signal != SIGTRAP) {
-      return cannot_capture(concat("signal ", signal, " disturbs it"), "signalled");
+    if (stop.event || stop.signal != SIGTRAP) {
+      return cannot_capture(concat("signal ", stop.signal, " disturbs it"), "signalled");
     }
     TRY(const std::int64_t result, call_result(pid_));
     if (result < 0 && result > -4096) {

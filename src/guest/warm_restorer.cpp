@@ -14,7 +14,7 @@ extern "C" {
 extern const char __start_atoll_restorer[];
 extern const char __stop_atoll_restorer[];
 
-__attribute__((section("atoll_restorer"), used, noinline, no_sanitize("all"),
+__attribute__((section("atoll_restorer"), used, retain, noinline, no_sanitize("all"),
                no_stack_protector)) void
 atoll_restore(const RestoreStep* step, const RestoreStep* last) {
   std::uint64_t kept = 0;
