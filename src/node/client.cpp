@@ -174,7 +174,7 @@ class NodeClient final : public Node {
   Task<std::vector<std::string>> list_names(RequestKind kind);
   // What is written to a volume is on disk when it is answered: that may take long.
   Task<> change_volume(RequestKind kind, VolumeRequest request) {
-    CO_TRY_DO(co_await call(encode_volume(kind, request), kCommitTimeout));
+    CO_TRY_DO(co_await slow_call(encode_volume(kind, request)));
     co_return ok();
   }
 
