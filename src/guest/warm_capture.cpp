@@ -70,12 +70,9 @@ std::string_view text(const Status& status, std::string_view key) {
   return found == status.end() ? std::string_view{} : std::string_view{found->second};
 }
 
-// It stands still, alone, and is what a process of its user is.
+// It is alone, and is what a process of its user is.
 Result<> check_status(const Status& status) {
   TRY(const auto own, read_status("self"));
-  if (!text(status, "State").starts_with('T')) {
-    return cannot_capture("it does not stand still", "not_stopped");
-  }
   if (text(status, "TracerPid") != "0") {
     return cannot_capture("somebody else traces it", "traced");
   }
@@ -262,11 +259,14 @@ std::unexpected<Error> cannot_capture(std::string why, std::string reason) {
 
 Result<Captured> capture_process(const CaptureSource& source) {
   const pid_t pid = source.pid;
-  Tracee tracee{pid};
   if (!kWarmForks) {
     return fail(Code::kUnimplemented, "this machine cannot clone processes", "unsupported_machine");
   }
   TRY(const auto status, read_status(std::to_string(pid)));
+  if (!text(status, "State").starts_with('T')) {
+    return cannot_capture("it does not stand still", "not_stopped");  // so it is not a copy either
+  }
+  Tracee tracee{pid};
   TRY_DO(check_status(status));
   TRY_DO(tracee.attach());
   Captured captured;

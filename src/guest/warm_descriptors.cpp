@@ -17,6 +17,7 @@
 namespace atl::guest {
 namespace {
 
+constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::array<std::string_view, 5> kDevices{"/dev/null", "/dev/zero", "/dev/full",
                                                    "/dev/random", "/dev/urandom"};
 constexpr std::uint32_t kKeptFlags = O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECTORY | O_PATH |
@@ -63,7 +64,7 @@ std::unexpected<Error> cannot_open(std::uint32_t number, std::string_view target
     return cannot_capture(concat("descriptor ", number, " is a pipe to another process"),
                           "open_pipe");
   }
-  if (target.starts_with("/memfd:") || target.ends_with(" (deleted)")) {
+  if (target.starts_with("/memfd:") || target.ends_with(kDeleted)) {
     return cannot_capture(concat("descriptor ", number, " is a file without a name: ", what),
                           "deleted_file");
   }
@@ -146,7 +147,8 @@ Result<> Scan::describe_path(Descriptor& descriptor, const std::string& link,
   struct stat named{};
   if (::stat(link.c_str(), &opened) != 0 || ::stat(target.c_str(), &named) != 0 ||
       opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
-    return cannot_open(descriptor.number, concat(target, " (deleted)"));
+    const bool said = target.ends_with(kDeleted);
+    return cannot_open(descriptor.number, said ? target : concat(target, kDeleted));
   }
   const bool device = std::ranges::find(kDevices, target) != kDevices.end();
   const bool plain = S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode);

@@ -1,6 +1,7 @@
 #include "guest/warm_stub.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ptrace.h>
@@ -51,7 +52,8 @@ Result<Numbers> lift_ends(ChildEnds ends, int base, int memory, int plan) {
     return fail_errno("arranging descriptors");
   }
   // What is above closes itself when the program is executed.
-  if (::syscall(SYS_close_range, 0U, static_cast<unsigned>(base - 1), 0U) != 0) {
+  if (::syscall(SYS_close_range, 0U, static_cast<unsigned>(base - 1), 0U) != 0 ||
+      ::syscall(SYS_close_range, static_cast<unsigned>(above), ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
     return fail_errno("closing descriptors");
   }
   return numbers;
