@@ -268,14 +268,11 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
   const Making making{making_, moment};
   ClaimRequest claim{.team_id = std::move(team_id),
                      .count = request.count,
-                     .ttl_seconds = request.ttl_seconds,
-                     .hard_ttl_seconds = request.hard_ttl_seconds,
                      .paused = !request.start,
                      .once = std::move(request.once)};
   const auto forked = std::make_shared<MountLists>();  // volumes for the children
-  claim.complete = [this, sandbox_id, moment, forked,
-                    hooks = std::move(request.hooks)](ClaimRequest asked) {
-    return begin_as_sandbox(sandbox_id, moment, forked, std::move(asked), hooks);
+  claim.complete = [this, sandbox_id, moment, request, forked](ClaimRequest rest) {
+    return begin_as_sandbox(sandbox_id, moment, request, forked, std::move(rest));
   };
   auto claimed = co_await sandboxes_.claim_all(std::move(claim));
   if (!forked->empty()) {
@@ -297,20 +294,24 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
 }
 
 Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::string moment,
+                                               ForkRequest asked,
                                                std::shared_ptr<MountLists> forked,
-                                               ClaimRequest request, ForkHooks hooks) {
-  if (hooks.before_moment) {
-    CO_TRY_DO(co_await hooks.before_moment());
+                                               ClaimRequest request) {
+  if (asked.hooks.before_moment) {
+    CO_TRY_DO(co_await asked.hooks.before_moment());
   }
   CO_TRY(const Sandbox parent,
          co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment));
-  if (hooks.after_moment) {
-    hooks.after_moment();
+  if (asked.hooks.after_moment) {
+    asked.hooks.after_moment();
   }
   ATOLL_FAULT_POINT("control.fork.moment_taken");
   request.template_name = parent.template_name;
   request.env = parent.env;
   request.auto_resume = parent.auto_resume;
+  request.ttl_seconds = asked.ttl_seconds.value_or(parent.ttl_seconds);
+  request.hard_ttl_seconds = asked.hard_ttl_seconds.value_or(parent.hard_ttl_seconds);
+  request.idle_ttl_seconds = parent.idle_ttl_seconds;
   request.labels = parent.labels;
   request.origin = Origin{.snapshot_id = std::move(moment),
                           .layers = parent.layers,

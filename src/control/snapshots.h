@@ -60,9 +60,9 @@ struct ForkHooks {
 
 struct ForkRequest {
   std::size_t count = 1;
-  bool start = false;  // false: the children are paused
-  std::int64_t ttl_seconds = 0;
-  std::int64_t hard_ttl_seconds = 0;
+  bool start = false;                       // false: the children are paused
+  std::optional<std::int64_t> ttl_seconds;  // else the parent's
+  std::optional<std::int64_t> hard_ttl_seconds;
   std::optional<ClaimOnce> once;
   ForkHooks hooks;
 };
@@ -123,9 +123,8 @@ class Snapshots {
   Task<> record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once);
   Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
   Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
-  Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment,
-                                      std::shared_ptr<MountLists> forked, ClaimRequest request,
-                                      ForkHooks hooks);
+  Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment, ForkRequest asked,
+                                      std::shared_ptr<MountLists> forked, ClaimRequest request);
   Task<> remove_now(std::string team_id, std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();

@@ -181,6 +181,25 @@ TEST_F(SnapshotsTest, AForkMakesChildrenAndLeavesTheParentAlone) {
   EXPECT_TRUE(node_.snapshots.empty());
 }
 
+TEST_F(SnapshotsTest, AForkLivesAsLongAsItsParentUnlessAsked) {
+  const std::string id =
+      claim({.ttl_seconds = 60, .hard_ttl_seconds = 600, .idle_ttl_seconds = 30})->id;
+  const auto same = simulation_.run(snapshots_->fork(kTeam, id, {.start = true}));
+  ASSERT_TRUE(same) << same.error().message;
+  const Sandbox& child = same->sandboxes.front();
+  EXPECT_EQ(child.ttl_seconds, 60);
+  EXPECT_EQ(child.hard_ttl_seconds, 600);
+  EXPECT_EQ(child.idle_ttl_seconds, 30);
+  EXPECT_EQ(child.hard_expires_at, child.created_at + 600'000) << "from its own beginning";
+  const auto other =
+      simulation_.run(snapshots_->fork(kTeam, id, {.ttl_seconds = 0, .hard_ttl_seconds = 90}));
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->sandboxes.front().ttl_seconds, 0);
+  EXPECT_EQ(other->sandboxes.front().hard_ttl_seconds, 90);
+  EXPECT_FALSE(simulation_.run(snapshots_->fork(kTeam, id, {.ttl_seconds = 601})));
+  EXPECT_TRUE(node_.snapshots.empty());
+}
+
 TEST_F(SnapshotsTest, LayersOfSnapshotsAreNeeded) {
   const std::string id = claim()->id;
   ASSERT_TRUE(take(id));

@@ -93,6 +93,23 @@ std::map<std::string, std::string> describe(const std::string& root) {
   return lines;
 }
 
+TEST_P(SnapshotTest, AnAttributeOfTheDiskGoesAlong) {
+  constexpr const char* kName = "trusted.atoll.cell";
+  const auto owner = [&](const std::string& id) {
+    char text[64] = {};
+    return ::getxattr(pool_->upper_path(id).c_str(), kName, text, sizeof text) < 0
+               ? std::string{}
+               : std::string{text};
+  };
+  ASSERT_TRUE(pool_->create_upper("sb", 0));
+  ASSERT_EQ(::setxattr(pool_->upper_path("sb").c_str(), kName, "sb", 2, 0), 0);
+  ASSERT_TRUE(pool_->snapshot_upper("sb", "moment"));
+  ASSERT_TRUE(pool_->create_upper_from("child", "moment", 0));
+  EXPECT_EQ(owner("child"), "sb") << "the runtime sees that it is another's";
+  ASSERT_TRUE(pool_->restore_upper("sb", "moment", 0));
+  EXPECT_EQ(owner("sb"), "sb");
+}
+
 TEST_P(SnapshotTest, EverythingSurvivesTheTrip) {
   const std::string upper = *pool_->create_upper("parent", 0) + "/upper";
   ASSERT_NO_FATAL_FAILURE(make_everything(upper));

@@ -56,6 +56,7 @@ Sandbox sample(std::string id) {
   sandbox.ttl_seconds = 60;
   sandbox.expires_at = 60'000;
   sandbox.idle_ttl_seconds = 30;
+  sandbox.ephemeral_tmp = true;
   sandbox.name = "name of " + sandbox.id;
   sandbox.labels = {{"k", "v"}};
   sandbox.claimed_at = 1;
@@ -85,6 +86,64 @@ TEST_F(StoreTest, SandboxSurvivesReopenUnchanged) {
   const auto all = store_->list_sandboxes();
   ASSERT_TRUE(all);
   EXPECT_EQ(all->size(), 1U);
+}
+
+TEST_F(StoreTest, ASnapshotSurvivesReopeningWithItsKeyAndItsPlaceInTheTree) {
+  ASSERT_TRUE(store_->insert_sandbox(sample("rs-a"), event("created", "rs-a")));
+  const Snapshot snapshot{.id = "snap-a",
+                          .sandbox_id = "rs-a",
+                          .name = "n",
+                          .template_name = "default",
+                          .layers = {"base"},
+                          .env = {{"A", "1"}},
+                          .limits = {.memory_bytes = 5},
+                          .ephemeral_tmp = true,
+                          .created_at = 7,
+                          .expires_at = 8};
+  const ClaimKey key{.key = "k", .body_sha256 = "b", .answer = "snap-a", .created_at = 7};
+  ASSERT_TRUE(store_->insert_snapshot(snapshot, key));
+  EXPECT_FALSE(store_->insert_snapshot({.id = "snap-b"}, key)) << "nothing without its key";
+  ASSERT_TRUE(store_->note_restore("rs-a", {"snap-a", 9}));
+  reopen();
+  EXPECT_EQ(*store_->list_snapshots(), std::vector<Snapshot>{snapshot});
+  EXPECT_EQ(store_->find_claim_key(kDefaultTeam, "k", 8)->value().answer, "snap-a");
+  const auto relatives = store_->list_relatives(kDefaultTeam);
+  ASSERT_TRUE(relatives);
+  ASSERT_EQ(relatives->size(), 2U);
+  EXPECT_EQ((*relatives)[0].restores, (std::vector<Relative::Restore>{{"snap-a", 9}}));
+  EXPECT_EQ((*relatives)[1].parent_id, "rs-a");
+  EXPECT_EQ((*relatives)[1].kind, Relative::Kind::kSnapshot);
+  ASSERT_TRUE(store_->remove_snapshot("snap-a", 10));
+  EXPECT_TRUE(store_->list_snapshots()->empty());
+  EXPECT_EQ(store_->list_relatives(kDefaultTeam)->size(), 1U);
+  EXPECT_TRUE(store_->list_relatives("other")->empty());
+}
+
+TEST_F(StoreTest, DeletedAncestorsAreBoundedAndGoWithTheirLastDescendant) {
+  constexpr int kBeyond = 20;
+  constexpr int kCount = static_cast<int>(kMaxDeletedAncestors) + kBeyond;
+  const auto id = [](int i) { return "rs-" + std::to_string(i); };
+  std::vector<NewSandbox> chain;
+  for (int i = 0; i <= kCount; ++i) {
+    Sandbox sandbox;
+    sandbox.id = id(i);
+    sandbox.created_at = i;
+    chain.push_back({sandbox, event("created", sandbox.id)});
+    if (i > 0) {
+      chain.back().descent = Descent{id(i - 1), "fork"};
+    }
+  }
+  ASSERT_TRUE(store_->insert_sandboxes(chain, std::nullopt));
+  EXPECT_EQ(store_->list_relatives(kDefaultTeam)->size(), chain.size());
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(store_->remove_sandbox(id(i), kStarting, event("deleted", id(i))));
+  }
+  const auto left = store_->list_relatives(kDefaultTeam);
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->size(), static_cast<std::size_t>(kMaxDeletedAncestors) + 1);
+  EXPECT_EQ(left->front().id, id(kBeyond)) << "the oldest are forgotten first";
+  ASSERT_TRUE(store_->remove_sandbox(id(kCount), kStarting, event("deleted", id(kCount))));
+  EXPECT_TRUE(store_->list_relatives(kDefaultTeam)->empty());
 }
 
 TEST_F(StoreTest, IdsAreUniqueAndARefusedInsertLeavesNoEvent) {

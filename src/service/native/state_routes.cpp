@@ -248,12 +248,10 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   control::ForkRequest request;
   CO_TRY(const auto count, fields.integer("count", 1, control::kMaxClaimCount));
   CO_TRY(const auto start, fields.boolean("start"));
-  CO_TRY(const auto ttl, config.integer("ttl", 0, control::kMaxTtlSeconds));
-  CO_TRY(const auto hard_ttl, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
+  CO_TRY(request.ttl_seconds, config.integer("ttl", 0, control::kMaxTtlSeconds));
+  CO_TRY(request.hard_ttl_seconds, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
   request.count = static_cast<std::size_t>(count.value_or(1));
   request.start = start.value_or(false);
-  request.ttl_seconds = ttl.value_or(0);
-  request.hard_ttl_seconds = hard_ttl.value_or(0);
   if (once.key) {
     request.once = control::ClaimOnce{.key = *std::move(once.key),
                                       .body_sha256 = std::move(once.digest),
