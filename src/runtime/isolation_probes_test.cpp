@@ -264,7 +264,7 @@ TEST_F(IsolationTest, ProcShowsOnlyTheCell) {
 TEST_F(IsolationTest, SysIsAnAllowList) {
   const auto cell = create("one");
   ASSERT_TRUE(cell) << cell.error().message;
-  EXPECT_EQ(ask("one", "list /sys"), "class devices fs");
+  EXPECT_EQ(ask("one", "list /sys"), "class devices fs kernel");
   EXPECT_EQ(ask("one", "list /sys/class/net"), "lo");
   EXPECT_EQ(ask("one", "list /sys/fs"), "");
   EXPECT_EQ(ask("one", "list /sys/devices"), "system virtual");
