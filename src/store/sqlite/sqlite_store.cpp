@@ -13,6 +13,7 @@
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/snapshot_rows.h"
+#include "store/sqlite/template_rows.h"
 #include "store/sqlite/volume_rows.h"
 
 namespace atl::store {
@@ -161,57 +162,21 @@ Result<> SqliteStore::touch_api_key(const std::string& id, UnixMillis used_at) {
 
 Result<> SqliteStore::put_template(const Template& value) {
   const std::lock_guard lock{mutex_};
-  const std::string layers = encode_list(value.layers);
   TRY(auto transaction, Transaction::begin(*database_, true));
-  {
-    TRY(auto statement, database_->prepare("INSERT OR REPLACE INTO templates"
-                                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-    statement->bind(value.name).bind(value.alias).bind(layers).bind(value.spec);
-    statement->bind(std::int64_t{value.builtin}).bind(value.updated_at).bind(value.team_id);
-    statement->bind(template_state_name(value.state)).bind(value.failure).bind(value.config);
-    TRY_DO(statement->bind(value.created_at).run());
-  }
+  TRY_DO(template_rows::put(*database_, value));
   return transaction->commit();
 }
 
 Result<> SqliteStore::remove_template(const std::string& name) {
   const std::lock_guard lock{mutex_};
   TRY(auto transaction, Transaction::begin(*database_, true));
-  {
-    TRY(auto statement, database_->prepare("DELETE FROM templates WHERE name = ?"));
-    TRY_DO(statement->bind(name).run());
-  }
+  TRY_DO(template_rows::remove(*database_, name));
   return transaction->commit();
 }
 
 Result<std::vector<Template>> SqliteStore::list_templates() {
   const std::lock_guard lock{mutex_};
-  TRY(auto statement,
-      database_->prepare("SELECT name, alias, layers, spec, builtin, updated_at, team_id, state,"
-                         " failure, config, created_at FROM templates ORDER BY name"));
-  std::vector<Template> templates;
-  for (;;) {
-    TRY(const bool row, statement->step());
-    if (!row) {
-      return templates;
-    }
-    Template& value = templates.emplace_back();
-    value.name = statement->text();
-    value.alias = statement->text();
-    TRY(value.layers, decode_list(statement->text()));
-    value.spec = statement->text();
-    value.builtin = statement->integer() != 0;
-    value.updated_at = statement->integer();
-    value.team_id = statement->text();
-    const auto state = parse_template_state(statement->text());
-    if (!state) {
-      return fail(Code::kDataLoss, concat("template ", value.name, " has an unknown state"));
-    }
-    value.state = *state;
-    value.failure = statement->text();
-    value.config = statement->text();
-    value.created_at = statement->integer();
-  }
+  return template_rows::list(*database_);
 }
 
 Result<> SqliteStore::insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
