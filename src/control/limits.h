@@ -64,6 +64,7 @@ inline constexpr std::int64_t kMaxExpiryWaitMs = 30'000;
 // Between the clock of the host and the time that passed: more is a clock that was set.
 inline constexpr std::int64_t kClockJumpMs = 5000;
 inline constexpr std::int64_t kExpiryRetryMs = 1000;
+inline constexpr std::int64_t kSweepRetryMs = 1000;
 inline constexpr std::size_t kMaxNameBytes = 63;
 inline constexpr std::size_t kMaxLabels = 64;
 inline constexpr std::size_t kMaxLabelKeyBytes = 128;

@@ -65,8 +65,10 @@ Task<> Snapshots::start() {
 // Disks on the node that no row names and nobody is about to: a process was killed, or an answer
 // came too late for whoever asked.
 Task<> Snapshots::sweep() {
+  unswept_ = false;
   CO_TRY(const auto disks, co_await with_deadline(kNodeTimeout, node_.list_snapshots()));
   for (const std::string& id : disks) {
+    unswept_ = unswept_ || making_.contains(id);  // it may never get a row
     if (!snapshots_.contains(id) && !making_.contains(id) && !held_.contains(id) &&
         (id.starts_with(kSnapshotPrefix) || id.starts_with(kForkPrefix))) {
       LOG_INFO("removing a snapshot that nobody knows", {"snapshot", id});
@@ -226,7 +228,12 @@ Task<> Snapshots::remove_now(std::string team_id, std::string id) {
 }
 
 Task<> Snapshots::remove_from_node(std::string id) {
-  co_return co_await with_deadline(kNodeTimeout, node_.remove_snapshot(std::move(id)));
+  auto removed = co_await with_deadline(kNodeTimeout, node_.remove_snapshot(std::move(id)));
+  if (!removed) {
+    unswept_ = true;
+    deadlines_changed_.set();
+  }
+  co_return removed;
 }
 
 Task<Sandbox> Snapshots::restore(std::string team_id, std::string sandbox_id,
@@ -332,27 +339,31 @@ Task<> Snapshots::run() {
   for (;;) {
     CO_TRY_DO(co_await expire_due());
     // Also when the clock was set back.
-    if (const UnixMillis now = clock_.now(); std::abs(now - swept_at) >= kSnapshotSweepMs) {
+    if (const UnixMillis now = clock_.now();
+        unswept_ || std::abs(now - swept_at) >= kSnapshotSweepMs) {
       swept_at = now;
       if (auto swept = co_await sweep(); !swept) {
+        unswept_ = swept.error().code != Code::kUnimplemented;
         LOG_DEBUG("could not look for lost snapshots", {"error", swept.error()});
       }
     }
-    std::optional<UnixMillis> next;
-    for (const auto& [id, snapshot] : snapshots_) {
-      if (snapshot.expires_at && (!next || *snapshot.expires_at < *next)) {
-        next = snapshot.expires_at;
-      }
-    }
     deadlines_changed_.clear();
-    const auto wait_ms =
-        next ? std::clamp<UnixMillis>(*next - clock_.now(), 1, kMaxExpiryWaitMs) : kMaxExpiryWaitMs;
-    auto waited =
-        co_await with_deadline(std::chrono::milliseconds{wait_ms}, wait_for(deadlines_changed_));
+    auto waited = co_await with_deadline(std::chrono::milliseconds{next_wait_ms()},
+                                         wait_for(deadlines_changed_));
     if (!waited && waited.error().code == Code::kCancelled) {
       co_return ok();
     }
   }
+}
+
+UnixMillis Snapshots::next_wait_ms() const {
+  UnixMillis wait_ms = unswept_ ? kSweepRetryMs : kMaxExpiryWaitMs;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.expires_at) {
+      wait_ms = std::min(wait_ms, *snapshot.expires_at - clock_.now());
+    }
+  }
+  return std::max<UnixMillis>(wait_ms, 1);
 }
 
 Task<> Snapshots::expire_due() {

@@ -5,7 +5,8 @@
 // removes it. A deletion goes the other way: first the row, then the disk. Whatever is made from a
 // snapshot is a copy of its own, so deleting one never hurts a sandbox. A fork is a snapshot that
 // lives as long as its children take to be made. What an answer that got lost left on the node is
-// found by the sweep that run() does now and then. Loop thread only.
+// found by the sweep that run() does now and then, and soon after the node did not answer. Loop
+// thread only.
 #pragma once
 
 #include <functional>
@@ -129,6 +130,7 @@ class Snapshots {
   Task<> remove_from_node(std::string id);
   Task<> expire_due();
   Task<> sweep();
+  UnixMillis next_wait_ms() const;
 
   StoreAccess store_;
   node::Node& node_;
@@ -138,6 +140,7 @@ class Snapshots {
   std::set<std::string, std::less<>> making_;  // on the node, or soon, without a row
   Lineage lineage_;
   std::map<std::string, Held, std::less<>> held_;
+  bool unswept_ = false;  // the node may have a disk that is nobody's
   Event deadlines_changed_;
 };
 
