@@ -3,6 +3,7 @@
 #   make demo      install, build, bootstrap, run Python in a sandbox, show the times, clean up
 #   make test      install, build, run every test
 #   make build     build/bin/atoll and build/bin/atoll-guest
+#   make crash-test  kill -9 at every point of every state operation; long byte-identity run
 #   make bench     side by side with bwrap, crun and runc on the same root filesystem
 #   make generate  what follows from api/openapi.yaml: models and types of the SDKs
 #   make lint      clang-tidy, formatting and layering
@@ -11,7 +12,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup setup-test build demo test test-unit bench generate lint fmt sanitize fuzz clean
+.PHONY: setup setup-test build demo test test-unit crash-test bench generate lint fmt sanitize fuzz clean
 
 setup:
 	@tools/setup
@@ -30,6 +31,10 @@ test: setup-test build
 
 test-unit: setup-test build
 	@ctest --test-dir build --output-on-failure -L unit
+
+crash-test: setup-test build
+	@ATOLL_CRASH_CASES=all ATOLL_BIN_DIR=$(CURDIR)/build/bin \
+	  /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/crash
 
 bench: build
 	@tools/setup --bench

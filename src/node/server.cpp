@@ -52,7 +52,46 @@ std::vector<std::string> page_after(std::vector<std::string> names, const std::s
   return names;
 }
 
+bool has_left(int socket) {
+  pollfd peer{socket, POLLRDHUP, 0};
+  return ::poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+// Asks what there is.
+bool is_inventory(std::string_view datagram) {
+  const auto request = decode_request(datagram);
+  return request && (request->kind == RequestKind::kHello || request->kind == RequestKind::kList ||
+                     request->kind == RequestKind::kListLayers ||
+                     request->kind == RequestKind::kListSnapshots);
+}
+
 }  // namespace
+
+class Server::Busy {
+ public:
+  Busy(Server& server, int socket) : server_(server), socket_(socket) {
+    const std::lock_guard lock{server_.busy_mutex_};
+    server_.busy_.insert(socket_);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  ~Busy() {
+    const std::lock_guard lock{server_.busy_mutex_};
+    server_.busy_.erase(socket_);
+    server_.busy_changed_.notify_all();
+  }
+
+ private:
+  Server& server_;
+  int socket_;
+};
+
+// Two of them never wait for each other: whoever waits has not left.
+void Server::wait_for_abandoned(int asking) {
+  std::unique_lock lock{busy_mutex_};
+  busy_changed_.wait(lock,
+                     [&] { return has_left(asking) || std::ranges::none_of(busy_, has_left); });
+}
 
 Result<std::unique_ptr<Server>> Server::start(Parts parts) {
   TRY(Fd listening, open_socket(parts.socket_path, parts.peer_uid, parts.peer_gid));
@@ -148,6 +187,10 @@ void Server::serve(Connection& connection) {
       stream_events(socket);
       return;
     }
+    if (is_inventory(*datagram)) {
+      wait_for_abandoned(socket);
+    }
+    const Busy busy{*this, socket};
     auto answer = handle(*datagram);
     const std::string bytes = answer ? encode_ok(*answer) : encode_error(answer.error());
     if (!io::send_datagram(socket, bytes)) {

@@ -3,13 +3,20 @@
 // Blocking threads suit what they do (system calls that block) and keep the privileged process
 // simple to read. There are at most kMaxServerConnections of them, because only atolld connects:
 // the socket belongs to its user, and the peer's uid is checked again on every connection.
+//
+// A client that died may have left a request under way, which goes on. Who asks what there is (the
+// next client, first of all) is answered only when those have ended: otherwise it would miss a cell
+// that is just being made, and nobody would ever ask for it again.
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -54,6 +61,8 @@ class Server {
   bool is_allowed(int socket) const;
   void serve(Connection& connection);
   void stream_events(int socket);
+  class Busy;
+  void wait_for_abandoned(int asking);
   Result<std::string> handle(std::string_view datagram);
   Result<std::string> handle_layer(const DecodedRequest& request);
   Result<std::string> handle_snapshot(const DecodedRequest& request);
@@ -63,6 +72,9 @@ class Server {
   Parts parts_;
   Fd listening_;
   Fd wake_;
+  std::mutex busy_mutex_;
+  std::condition_variable busy_changed_;
+  std::set<int> busy_;                 // sockets with a request under way
   std::list<Connection> connections_;  // the accepting thread's, then the destructor's
   std::jthread accepting_;
 };
