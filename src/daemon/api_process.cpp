@@ -141,7 +141,12 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   const Layout layout{.run_dir = options.common.run_dir};
   const SystemWallClock clock;
   Metrics metrics;
-  CO_TRY(const auto store, store::open_sqlite_store(layout.db_mount() + "/atoll.db"));
+  auto opened = store::open_sqlite_store(layout.db_mount() + "/atoll.db");
+  if (!opened) {
+    co_return fail(std::move(opened).error().note(
+        concat("opening ", options.common.data_dir, "/db, here as ", layout.db_mount())));
+  }
+  const auto store = *std::move(opened);
   io::OffloadPool store_thread{"store", 1, kMaxStoreQueue};
   const control::StoreAccess access{*store, &store_thread};
   const auto node = node::connect_node(reactor, layout.node_socket());

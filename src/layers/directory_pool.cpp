@@ -256,6 +256,7 @@ class DirectoryPool final : public Pool {
 
   Result<> sync_upper(const std::string& id) override {
     TRY_DO(check_name("upper", id));
+    TRY_DO(ATOLL_FAULT_CHECK("layers.upper.sync"));
     return volumes_->sync({uppers_.get(), id});
   }
 

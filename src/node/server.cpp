@@ -62,7 +62,8 @@ bool is_inventory(std::string_view datagram) {
   const auto request = decode_request(datagram);
   return request && (request->kind == RequestKind::kHello || request->kind == RequestKind::kList ||
                      request->kind == RequestKind::kListLayers ||
-                     request->kind == RequestKind::kListSnapshots);
+                     request->kind == RequestKind::kListSnapshots ||
+                     request->kind == RequestKind::kListVolumes);
 }
 
 }  // namespace

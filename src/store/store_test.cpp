@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "base/fd.h"
 #include "base/random.h"
 #include "store/room.h"
 
@@ -359,6 +361,40 @@ TEST_F(StoreTest, AFileThatIsNoDatabaseIsRefused) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Code::kDataLoss);
   EXPECT_NE(opened.error().message.find(other), std::string::npos);
+}
+
+TEST_F(StoreTest, ADamagedPageIsRefusedAndNothingIsChanged) {
+  for (int i = 0; i < 200; ++i) {
+    const std::string id = "rs-" + std::to_string(i);
+    ASSERT_TRUE(store_->insert_sandbox(sample(id), event("created", id)));
+  }
+  store_.reset();
+  const auto before = read_file(path());
+  ASSERT_TRUE(before);
+  std::string damaged = *before;
+  damaged.replace(damaged.size() / 2 & ~std::size_t{4095}, 4096, std::string(4096, '\x5a'));
+  std::ofstream{path(), std::ios::binary} << damaged;
+  const auto opened = open_sqlite_store(path());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  EXPECT_NE(opened.error().message.find("Put back a copy"), std::string::npos)
+      << opened.error().message;
+  EXPECT_EQ(*read_file(path()), damaged);
+  std::ofstream{path(), std::ios::binary} << *before;
+  EXPECT_EQ((*open_sqlite_store(path()))->list_sandboxes()->size(), 200U);
+}
+
+TEST_F(StoreTest, ADatabaseThatIsGoneIsNotReplacedByANewOne) {
+  store_.reset();
+  ASSERT_EQ(::rename(path().c_str(), (path() + ".away").c_str()), 0);
+  auto opened = open_sqlite_store(path());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().reason, "database_lost");
+  EXPECT_NE(::access(path().c_str(), F_OK), 0) << "nothing was made";
+  std::ofstream{path()};
+  EXPECT_FALSE(open_sqlite_store(path())) << "an empty file is one that was lost";
+  ASSERT_EQ(::unlink((path() + ".kept").c_str()), 0);
+  EXPECT_TRUE(open_sqlite_store(path())) << "whoever says so begins with nothing";
 }
 
 }  // namespace

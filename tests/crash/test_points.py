@@ -2,13 +2,15 @@
 
 Each operation runs once undisturbed, which shows the points it passes. Then it runs once per point
 and way to die: the process that is there dies there (`self`); it waits there while the other one
-dies (`other`); everything dies there and the server is started again (`all`). Afterwards everybody
-must agree (witness.py), what was acknowledged must be there, what was not must be whole or not
-there at all, and everything can be done again (operations.py).
+dies (`other`); everything dies there and the server is started again (`all`). Where a step can fail,
+it also fails, for want of room (`full`). Afterwards everybody must agree (witness.py), what was
+acknowledged must be there, what was not must be whole or not there at all, and everything can be
+done again (operation.py).
 
 `make test` runs a sample in which every point is used; ATOLL_CRASH_CASES=all (`make crash-test`)
 runs them all. A point that nothing passes is a failure, too.
 """
+import errno
 import http.client
 import os
 import random
@@ -20,6 +22,7 @@ import pytest
 
 import witness
 from harness import kernel
+from harness.client import Volume
 from harness.faults import FaultyServer
 from harness.server import wait_until
 from operations import NOT_ACKNOWLEDGED, OPERATIONS
@@ -27,6 +30,10 @@ from operations import NOT_ACKNOWLEDGED, OPERATIONS
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", "20240607"))
 WHOLE = os.environ.get("ATOLL_CRASH_CASES") == "all"
 ONLY = os.environ.get("ATOLL_CRASH_POINT", "")   # of a name: to look at one point
+ACTIONS = {"self": "kill", "other": "stop", "all": "stop", "full": "fail"}
+# ATOLL_FAULT_CHECK, not only ATOLL_FAULT_POINT.
+CAN_FAIL = {"node.record.put", "node.record.remove", "layers.upper.create", "layers.upper.sync",
+            "layers.snapshot.create", "layers.copy.create", "layers.sync", "store.commit.begun"}
 BROKEN = (*NOT_ACKNOWLEDGED, http.client.HTTPException)
 
 
@@ -65,6 +72,8 @@ def reset(server):
     witness.wait_ready(server)
     for each in server.client.list_ids():
         server.client.expect(202, "DELETE", f"/api/v1/sandboxes/{each}")
+    for each in server.client.expect(200, "GET", "/api/v1/sandboxvolumes").data:
+        Volume(server.client, each["id"]).delete()
 
 
 def points_of(server, operation):
@@ -101,7 +110,7 @@ def die(server, way):
 def run_case(server, operation, point, skip, way):
     case = operation(server)
     case.prepare()
-    server.faults.order(point, "kill" if way == "self" else "stop", skip=skip)
+    server.faults.order(point, ACTIONS[way], skip=skip, error=errno.ENOSPC)
     answers = []
 
     def ask():
@@ -111,8 +120,8 @@ def run_case(server, operation, point, skip, way):
             pass
     asking = threading.Thread(target=ask)
     asking.start()
-    wait_until(server.faults.acted, 30, f"{point} is passed")
-    if way != "self":
+    wait_until(server.faults.acted, 20, f"{point} is passed")
+    if way in ("other", "all"):
         die(server, way)
     if way == "all":
         asking.join()
@@ -142,6 +151,8 @@ def cases_of(operation, passed, generator):
             continue
         yield point, 0, "self"
         yield point, 0, "other"
+        if point in CAN_FAIL:
+            yield point, 0, "full"
         if passed[point] > 1 and not operation.background:   # how often differs there
             yield point, passed[point] - 1, "self"
         if generator.random() < 0.15:

@@ -54,22 +54,29 @@ def record(server, cell):
     return dict(line.split(" ", 1) for line in lines)
 
 
+def without_files(cells):
+    return {each for each in cells if not each.startswith("files-")}
+
+
 def differences(server):
     """Empty when nothing is lost, left over or stuck between two states."""
     sandboxes = dict(rows(server, "sandboxes", "id, status"))
+    volumes = {each for each, in rows(server, "volumes", "id")}
+    moments = {each for table in ("snapshots", "volume_snapshots")
+               for each, in rows(server, table, "id")}
     living = {each for each, status in sandboxes.items() if status == "running"}
     frozen = {each for each, status in sandboxes.items() if status == "paused"}
-    cells = kernel.cells_in(kernel.cgroups_named(f"atoll-{server.instance()}"))
-    records = set(os.listdir(os.path.join(server.data_dir, "cells")))
-    sockets = {name.removesuffix(".sock")
-               for name in os.listdir(f"/run/atoll/{server.instance()}/guest")}
+    # Cells that serve the files of volumes come and go by themselves.
+    cells = without_files(kernel.cells_in(kernel.cgroups_named(f"atoll-{server.instance()}")))
+    records = without_files(os.listdir(os.path.join(server.data_dir, "cells")))
+    sockets = without_files(name.removesuffix(".sock")
+                            for name in os.listdir(f"/run/atoll/{server.instance()}/guest"))
     found = {
         "rows in the middle of something": {each for each, status in sandboxes.items()
                                             if status not in ("running", "paused")},
         "rows the API does not show": set(sandboxes) ^ set(server.client.list_ids()),
-        "disks and rows": pool(server, "uppers") ^ set(sandboxes),
-        "snapshots and their rows": pool(server, "snapshots")
-        ^ {each for each, in rows(server, "snapshots", "id")},
+        "disks and rows": pool(server, "uppers") ^ (set(sandboxes) | volumes),
+        "snapshots and their rows": pool(server, "snapshots") ^ moments,
         "trash": pool(server, "trash"),
         "half-made layers": {name for name in pool(server, "layers") if name.startswith(".")},
         "running rows without a cell": living - cells,

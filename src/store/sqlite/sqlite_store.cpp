@@ -13,6 +13,7 @@
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/snapshot_rows.h"
+#include "store/sqlite/soundness.h"
 #include "store/sqlite/template_rows.h"
 #include "store/sqlite/volume_rows.h"
 
@@ -373,10 +374,19 @@ Result<std::vector<OutboxEvent>> SqliteStore::read_outbox(std::int64_t after, st
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
-  TRY(auto database, Database::open(path));
+  TRY_DO(refuse_lost(path));
+  auto opened = Database::open(path);
+  if (!opened) {
+    return fail(with_advice(std::move(opened).error(), path));
+  }
+  auto database = *std::move(opened);
+  if (auto sound = refuse_damaged(*database); !sound) {
+    return fail(with_advice(std::move(sound).error(), path));
+  }
   if (auto migrated = migrate(*database, SystemWallClock{}.now()); !migrated) {
     return fail(std::move(migrated).error().note(concat("opening the database ", path)));
   }
+  TRY_DO(mark_kept(path));
   return std::make_unique<SqliteStore>(std::move(database));
 }
 
