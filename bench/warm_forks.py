@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 
-from round_trips import Api
+from api import Api
 
 WARM_UP = "import json, re, decimal\ntry:\n    import numpy\nexcept ImportError: pass\n"
 FIRST = "print(1 + 1)"
