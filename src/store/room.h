@@ -181,7 +181,7 @@ struct Relative {
   std::string team_id = kDefaultTeam;
   Kind kind = Kind::kSandbox;
   std::string parent_id;  // empty: it began as its template; it may be forgotten
-  std::string cause;      // "template", "fork", "claim", "snapshot"
+  std::string cause;      // "template", "fork", "claim", "snapshot", "import"
   std::string name;
   std::string template_name;
   UnixMillis created_at = 0;

@@ -481,9 +481,9 @@ class SandboxTreeRestore:
 class SandboxTreeNode:
     """Fields that need a word:
 
-    - parent_id: Null for a sandbox that began as its template. One that is not among the
-      nodes is deleted and forgotten.
-    - cause: `claim`: from a snapshot.
+    - parent_id: Null for a sandbox that began as its template and for an imported snapshot.
+      One that is not among the nodes is deleted and forgotten.
+    - cause: `claim`: from a snapshot; `import`: a snapshot that came as an archive.
     - status: Of a sandbox that is there.
     - restores: When the sandbox got the files of a snapshot; the newest hundred, oldest
       first.
@@ -493,7 +493,7 @@ class SandboxTreeNode:
     kind: Literal["sandbox", "snapshot"]
     parent_id: Optional[str]
     depth: int
-    cause: Literal["template", "fork", "claim", "snapshot"]
+    cause: Literal["template", "fork", "claim", "snapshot", "import"]
     name: Optional[str]
     template_id: str
     status: Optional[str]

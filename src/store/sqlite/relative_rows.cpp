@@ -108,7 +108,7 @@ Result<> add_snapshot(Database& database, const Snapshot& snapshot) {
                            .team_id = snapshot.team_id,
                            .kind = Relative::Kind::kSnapshot,
                            .parent_id = snapshot.sandbox_id,
-                           .cause = "snapshot",
+                           .cause = snapshot.sandbox_id.empty() ? "import" : "snapshot",
                            .name = snapshot.name,
                            .template_name = snapshot.template_name,
                            .created_at = snapshot.created_at});

@@ -2178,14 +2178,14 @@ export interface components {
             id: string;
             /** @enum {string} */
             kind: "sandbox" | "snapshot";
-            /** @description Null for a sandbox that began as its template. One that is not among the nodes is deleted and forgotten. */
+            /** @description Null for a sandbox that began as its template and for an imported snapshot. One that is not among the nodes is deleted and forgotten. */
             parent_id: string | null;
             depth: number;
             /**
-             * @description `claim`: from a snapshot.
+             * @description `claim`: from a snapshot; `import`: a snapshot that came as an archive.
              * @enum {string}
              */
-            cause: "template" | "fork" | "claim" | "snapshot";
+            cause: "template" | "fork" | "claim" | "snapshot" | "import";
             name: string | null;
             template_id: string;
             /** @description Of a sandbox that is there. */
