@@ -69,7 +69,16 @@ TreeEntry full_entry() {
   entry.uid = 1;
   entry.gid = 2;
   entry.link_target = "/somewhere";
+  entry.attributes = {{"user.a", std::string("\0\xff", 2)}, {"user.b", ""}};
   return entry;
+}
+
+Change full_change() {
+  return {.change = ChangeType::kChanged,
+          .entry = full_entry(),
+          .old_type = FileType::kFifo,
+          .old_size = 7,
+          .old_mode = 04755};
 }
 
 SearchRequest full_search() {
@@ -130,6 +139,9 @@ std::vector<Message> all_messages() {
   add("watch", encode(WatchRequest{"/a", "u", true}), decode_watch);
   add("file_event", encode(FileEvent{FileEventType::kRename, "/a/\xff"}), decode_file_event);
   add("tree_entry", encode(full_entry()), decode_tree_entry);
+  add("diff", encode(DiffRequest{.from = {"/a"}, .to = {"/b", "/a"}, .contents = true}),
+      decode_diff);
+  add("change", encode(full_change()), decode_change);
   add("tree_done", encode(TreeDone{1, 2, 3, 1ULL << 50}), decode_tree_done);
   add("search", encode(full_search()), decode_search);
   add("match", encode(Match{"/a", FileType::kFile, 9, 4, std::string("\0\xff", 2), true}),
@@ -320,6 +332,10 @@ TEST(Wire, HostileTreesAndMatchesAreRefused) {
       [](TreeEntry& e) { e.link_target = std::string(kMaxPathBytes + 1, 'l'); },
       [](TreeEntry& e) { e.mode = 010000; },
       [](TreeEntry& e) { e.size = 1; },  // of a symlink
+      [](TreeEntry& e) { e.attributes.assign(kMaxAttributes + 1, {"user.a", ""}); },
+      [](TreeEntry& e) { e.attributes = {{"user.a", std::string(kMaxAttributeBytes, 'v')}}; },
+      [](TreeEntry& e) { e.attributes = {{"", "v"}}; },
+      [](TreeEntry& e) { e.attributes = {{std::string("a\0b", 3), "v"}}; },
   };
   for (const auto& spoil : entries) {
     TreeEntry entry = full_entry();

@@ -47,6 +47,8 @@ void guest_answer(std::string_view bytes) {
       return check(payload, guest::decode_file_event);
     case guest::Kind::kTreeEntry:
       return check(payload, guest::decode_tree_entry);
+    case guest::Kind::kChange:
+      return check(payload, guest::decode_change);
     case guest::Kind::kTreeDone:
       return check(payload, guest::decode_tree_done);
     case guest::Kind::kMatch:
@@ -65,6 +67,10 @@ Seeds guest_answer_seeds() {
   using guest::Kind;
   return {
       frame(Kind::kPong, guest::encode(guest::Pong{})),
+      frame(Kind::kChange,
+            guest::encode(guest::Change{.change = guest::ChangeType::kChanged,
+                                        .entry = {.path = "a/b", .attributes = {{"user.a", "1"}}},
+                                        .old_type = guest::FileType::kDirectory})),
       frame(Kind::kStarted, guest::encode_number(4711)),
       frame(Kind::kOutput, guest::encode_output({guest::Stream::kStderr, 7}, "bytes")),
       frame(Kind::kExit, guest::encode(guest::ExitStatus{.exited = true, .exit_code = 3})),

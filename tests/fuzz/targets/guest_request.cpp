@@ -47,6 +47,8 @@ void guest_request(std::string_view bytes) {
       return check(payload, guest::decode_watch);
     case guest::Kind::kTreeEntry:
       return check(payload, guest::decode_tree_entry);
+    case guest::Kind::kDiff:
+      return check(payload, guest::decode_diff);
     case guest::Kind::kSyncFile:
       return check(payload, guest::decode_sync_file);
     case guest::Kind::kSearch:
@@ -65,6 +67,8 @@ Seeds guest_request_seeds() {
   };
   using guest::Kind;
   return {
+      frame(Kind::kDiff, guest::encode(guest::DiffRequest{.from = {"/views/1"},
+                                                          .to = {"/views/0", "/views/1"}})),
       frame(Kind::kSpawn, guest::encode(guest::SpawnRequest{.process_id = "p-1",
                                                             .argv = {"sh", "-c", "true"},
                                                             .env = {"A=b"},

@@ -61,6 +61,9 @@ void check_names(const node::DecodedRequest& request) {
     for (const auto& layer : request.create.layers) {
       CHECK(node::is_layer_id(layer) && layer.find('/') == layer.npos);
     }
+    for (const auto& view : request.create.views) {
+      CHECK(node::is_layer_id(view.id) && request.create.layers.size() == 1);
+    }
     for (const auto& mount : request.create.mounts) {
       CHECK(node::is_volume_id(mount.volume) && node::is_mount_path(mount.path));
     }
