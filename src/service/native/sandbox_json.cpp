@@ -44,8 +44,7 @@ Json mount_states_json(const Sandbox& sandbox) {
                             {"mount_point", mount.path},
                             {"read_only", mount.read_only},
                             {"state", "mounted"},
-                            {"mounted_at", rfc3339(sandbox.claimed_at)},
-                            {"mounted_duration_sec", 0}}));
+                            {"mounted_at", rfc3339(sandbox.claimed_at)}}));
   }
   return list;
 }
