@@ -11,9 +11,9 @@ from harness.client import Volume
 from harness.server import Server, wait_until
 
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", "20261115"))
-ROUNDS = 4
+ROUNDS = 2
 THREADS = 3
-OPERATIONS = 6
+OPERATIONS = 4
 
 
 class Promises:
