@@ -57,6 +57,18 @@ class FaultyStore final : public store::Store {
                         const store::Relative::Restore& restore) override {
     return judge([&] { return inner_.note_restore(sandbox_id, restore); });
   }
+  Result<> put_volume(const store::Volume& volume) override { return inner_.put_volume(volume); }
+  Result<> remove_volume(const std::string& id) override { return inner_.remove_volume(id); }
+  Result<> insert_volume_snapshot(const store::VolumeSnapshot& snapshot) override {
+    return inner_.insert_volume_snapshot(snapshot);
+  }
+  Result<> remove_volume_snapshot(const std::string& id) override {
+    return inner_.remove_volume_snapshot(id);
+  }
+  Result<std::vector<store::Volume>> list_volumes() override { return inner_.list_volumes(); }
+  Result<std::vector<store::VolumeSnapshot>> list_volume_snapshots() override {
+    return inner_.list_volume_snapshots();
+  }
   Result<std::vector<store::Relative>> list_relatives(const std::string& team_id) override {
     return inner_.list_relatives(team_id);
   }
