@@ -83,6 +83,9 @@ Task<> WarmForks::copy_all(SandboxRef sandbox, std::vector<Carried>& all) {
     }
   }
   CO_TRY(std::uint64_t free_bytes, co_await free_memory(sandbox));
+  // All of them together are waited for so long, and each at least for a moment.
+  Loop& loop = *(co_await current_context()).loop;
+  const Instant deadline = loop.now() + kIdleInterpreterWait;
   std::size_t carried = 0;
   for (Carried& each : all) {
     if (carried >= kMaxCarriedInterpreters) {
@@ -90,7 +93,8 @@ Task<> WarmForks::copy_all(SandboxRef sandbox, std::vector<Carried>& all) {
           concat("at most ", kMaxCarriedInterpreters, " interpreters are taken along");
       continue;
     }
-    CO_TRY_DO(co_await copy_one(sandbox, free_bytes, each));
+    const Duration wait = std::max<Duration>(deadline - loop.now(), kShortInterpreterWait);
+    CO_TRY_DO(co_await copy_one(sandbox, free_bytes, wait, each));
     if (each.copy) {
       ++carried;
       free_bytes -= std::min(free_bytes - 1, each.interpreter.memory_bytes);
@@ -100,10 +104,11 @@ Task<> WarmForks::copy_all(SandboxRef sandbox, std::vector<Carried>& all) {
 }
 
 // Fails only when the caller is gone.
-Task<> WarmForks::copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Carried& carried) {
+Task<> WarmForks::copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duration wait,
+                           Carried& carried) {
   CarriedInterpreter& interpreter = carried.interpreter;
   auto& interpreters = contexts_.interpreters();
-  auto held = co_await interpreters.hold(sandbox, interpreter.context_id, kIdleInterpreterWait);
+  auto held = co_await interpreters.hold(sandbox, interpreter.context_id, wait);
   if (!held) {
     interpreter.reason = held.error().message;
     co_return ok();

@@ -47,7 +47,7 @@ class WarmForks {
   Task<WarmForkAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
   Task<std::uint64_t> free_memory(SandboxRef sandbox);
   Task<> copy_all(SandboxRef sandbox, std::vector<Carried>& all);
-  Task<> copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Carried& carried);
+  Task<> copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duration wait, Carried& carried);
   Task<> revive_all(const std::vector<Sandbox>& children, std::vector<Carried>& all);
   Task<> work(Work& work);
   Task<> pause_all(std::vector<Sandbox>& children);

@@ -357,6 +357,7 @@ def park(interpreter):
     """Stands still. Goes on only where the channel is another one: not beside the original."""
     try:
         drop_event_loops(interpreter)
+        renew_entropy()  # what it sets up for the first time, it sets up once for all
         here = os.fstat(CHANNEL).st_ino
         os.kill(os.getpid(), signal.SIGSTOP)
         if os.fstat(CHANNEL).st_ino == here:
