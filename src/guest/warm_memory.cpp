@@ -26,6 +26,8 @@ namespace {
 constexpr std::size_t kMaxMapsBytes = 4U << 20;
 constexpr std::uint64_t kChunkBytes = 1U << 20;
 constexpr std::uint64_t kShortGapBytes = 64 * 1024;  // copied over instead of being left out
+// Mappings of files up to this size are copied too: opening a file costs every child more.
+constexpr std::uint64_t kSmallFileBytes = 256 * 1024;
 constexpr std::uint64_t kMaxScannedPages = 4ULL << 20;
 constexpr std::uint64_t kPagePresent = 1ULL << 63;
 constexpr std::uint64_t kPageSwapped = 1ULL << 62;
@@ -298,7 +300,7 @@ Result<> MemoryCapture::add_file(const Area& area) {
   }
   if (!area.shared) {
     TRY(const bool untouched, is_untouched(area));
-    if (!named || !untouched) {
+    if (!named || !untouched || area.bytes() <= kSmallFileBytes) {
       return add_whole(area);
     }
   }
