@@ -112,7 +112,7 @@ TEST(FileConditions, NothingABrowserWouldRun) {
 }
 
 TEST(FileTarget, PathsBecomeAbsoluteAndClean) {
-  const control::TemplateDefaults defaults{.user = "user", .cwd = "/workspace"};
+  const control::FileDefaults defaults{.user = "user", .cwd = "/workspace"};
   const std::pair<const char*, const char*> cases[] = {
       {".", "/workspace"},
       {"./", "/workspace/"},
@@ -132,7 +132,7 @@ TEST(FileTarget, PathsBecomeAbsoluteAndClean) {
   for (const auto& [given, expected] : cases) {
     EXPECT_EQ(absolute_path(given, defaults), expected) << given;
   }
-  const control::TemplateDefaults root{.user = "root", .cwd = "/"};
+  const control::FileDefaults root{.user = "root", .cwd = "/"};
   EXPECT_EQ(absolute_path("a", root), "/a");
   const auto target = parse_file_target("path=a%2Fb&user=root", defaults);
   ASSERT_TRUE(target);
