@@ -19,6 +19,10 @@ void guest_request(std::string_view bytes) {
   switch (kind) {
     case guest::Kind::kSpawn:
       return check(payload, guest::decode_spawn);
+    case guest::Kind::kCapture:
+      return check(payload, guest::decode_capture);
+    case guest::Kind::kRevive:
+      return check(payload, guest::decode_revive);
     case guest::Kind::kAttach:
       return check(payload, guest::decode_attach);
     case guest::Kind::kSignalProcess:
@@ -67,6 +71,9 @@ Seeds guest_request_seeds() {
   };
   using guest::Kind;
   return {
+      frame(Kind::kCapture, guest::encode(guest::CaptureRequest{"p", 12, 903, 1ULL << 30})),
+      frame(Kind::kRevive,
+            guest::encode(guest::ReviveRequest{{.process_id = "p", .argv = {"x"}}, "image"})),
       frame(Kind::kDiff, guest::encode(guest::DiffRequest{.from = {"/views/1"},
                                                           .to = {"/views/0", "/views/1"}})),
       frame(Kind::kSpawn, guest::encode(guest::SpawnRequest{.process_id = "p-1",
