@@ -150,6 +150,17 @@ def test_memory_is_shared_until_it_is_written(parent, fork):
     assert python.out("print(heap[0])") == "0\n"
 
 
+def test_an_image_fits_into_its_sandbox(create, fork):
+    """It is made of the parent's memory, and never at the cost of what runs there."""
+    small = create(memory="256Mi")
+    python = Python.create(small)
+    python.exec("import os\nheap = os.urandom(150 << 20)\ndigest = hash(heap)")
+    assert "memory of its own" in refusal(python, fork(small))
+    assert python.out("print(hash(heap) == digest)") == "True\n"
+    python.exec("del heap")
+    assert child_of(python, fork(small)).out("print('heap' in globals())") == "False\n"
+
+
 def test_children_of_children(parent, fork, client):
     python = Python.create(parent)
     python.exec("generation = [0]")
