@@ -50,6 +50,8 @@ struct Dispatch {
     return command_snapshot(context, options);
   }
   Task<int> operator()(const ForkOptions& options) { return command_fork(context, options); }
+  Task<int> operator()(const TreeOptions& options) { return command_tree(context, options); }
+  Task<int> operator()(const VolumeOptions& options) { return command_volume(context, options); }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
   Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }
   Task<int> operator()(const TemplateOptions& options) {

@@ -58,6 +58,26 @@ Task<std::string> template_lines(CommandContext& context, std::string prefix) {
   co_return out;
 }
 
+Task<std::string> volume_lines(CommandContext& context, std::string prefix) {
+  Api api{context.reactor, context.endpoint};
+  std::string out;
+  if (!context.endpoint.problem.empty()) {
+    co_return out;
+  }
+  auto volumes =
+      co_await api.call("GET", "/api/v1/sandboxvolumes", std::nullopt, kCompletionDeadline);
+  if (!volumes || volumes->as_array() == nullptr) {
+    co_return out;
+  }
+  for (const auto& volume : *volumes->as_array()) {
+    const auto id = text_member(volume, "id");
+    if (!id.empty() && id.starts_with(prefix)) {
+      add_line(out, id, text_member(volume, "access_mode"));
+    }
+  }
+  co_return out;
+}
+
 }  // namespace
 
 Task<int> command_completion(CommandContext& context, const CompletionOptions& options) {
@@ -78,6 +98,8 @@ Task<int> command_complete(CommandContext& context, const CompleteOptions& optio
     CO_TRY(out, co_await sandbox_lines(context, completion.prefix, place));
   } else if (completion.kind == Kind::kTemplate) {
     CO_TRY(out, co_await template_lines(context, completion.prefix));
+  } else if (completion.kind == Kind::kVolume) {
+    CO_TRY(out, co_await volume_lines(context, completion.prefix));
   }
   if (place || completion.kind == Kind::kFiles) {
     out += ":files\n";

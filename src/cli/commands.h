@@ -37,6 +37,8 @@ Task<int> command_pause(CommandContext& context, const PauseOptions& options);
 Task<int> command_resume(CommandContext& context, const ResumeOptions& options);
 Task<int> command_snapshot(CommandContext& context, const SnapshotOptions& options);
 Task<int> command_fork(CommandContext& context, const ForkOptions& options);
+Task<int> command_tree(CommandContext& context, const TreeOptions& options);
+Task<int> command_volume(CommandContext& context, const VolumeOptions& options);
 Task<int> command_copy(CommandContext& context, const CopyOptions& options);
 Task<int> command_cert_dev(CommandContext& context, const CertDevOptions& options);
 Task<int> command_template(CommandContext& context, const TemplateOptions& options);

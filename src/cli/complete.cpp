@@ -20,7 +20,8 @@ constexpr KindOfName kKinds[] = {
     {"FILE", Kind::kFiles},          {"DIR", Kind::kDirectories},
     {"SANDBOX", Kind::kSandbox},     {"TEMPLATE", Kind::kTemplate},
     {"SOURCE", Kind::kSandboxPlace}, {"DESTINATION", Kind::kSandboxPlace},
-    {"PLACE", Kind::kSandboxPlace},  {"ARG", Kind::kFiles},
+    {"PLACE", Kind::kSandboxPlace},  {"VOLUME", Kind::kVolume},
+    {"ARG", Kind::kFiles},
 };
 
 Kind kind_of(std::string_view name) {

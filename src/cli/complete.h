@@ -24,6 +24,7 @@ struct Completion {
     kSandbox,
     kSandboxPlace,  // SANDBOX:/path or a local file
     kTemplate,
+    kVolume,
     kNothing
   };
   Kind kind = Kind::kNothing;

@@ -28,8 +28,8 @@ void add_global_options(CLI::App& app, Raw& raw) {
 
 template <class Visit>
 void for_each_grammar(const Visit& visit) {
-  for (const auto part :
-       {process_grammar(), sandbox_grammar(), state_grammar(), file_grammar(), other_grammar()}) {
+  for (const auto part : {process_grammar(), sandbox_grammar(), state_grammar(), volume_grammar(),
+                          file_grammar(), other_grammar()}) {
     for (const auto& command : part) {
       visit(command);
     }
@@ -84,6 +84,9 @@ void add_sandbox_options(CLI::App& app, Raw& raw) {
   app.add_option("--snapshot", raw.sandbox.snapshot_id, "Begin as this snapshot instead")
       ->type_name("SNAPSHOT")
       ->excludes(from_template);
+  app.add_option("-v,--volume", raw.mounts, "Mount a volume, to read only with :ro (repeatable)")
+      ->type_name("VOLUME:/path[:ro]")
+      ->allow_extra_args(false);
   add_limit_options(app, raw);
 }
 
@@ -126,7 +129,29 @@ Result<EnvVars> finish_env(const Raw& raw) {
   return env;
 }
 
+// "ID:/path" or "ID:/path:ro"
+Result<VolumeMount> parse_mount(const std::string& text) {
+  const auto colon = text.find(':');
+  VolumeMount mount{.volume_id = text.substr(0, colon), .path = {}, .read_only = false};
+  if (colon != std::string::npos) {
+    mount.path = text.substr(colon + 1);
+  }
+  if (mount.path.ends_with(":ro")) {
+    mount.read_only = true;
+    mount.path.resize(mount.path.size() - 3);
+  }
+  if (mount.volume_id.empty() || !mount.path.starts_with('/')) {
+    return usage_error(
+        concat("--volume wants VOLUME:/path or VOLUME:/path:ro, not \"", text, "\""));
+  }
+  return mount;
+}
+
 Result<SandboxOptions> finish_sandbox(Raw& raw) {
+  for (const auto& text : raw.mounts) {
+    TRY(auto mount, parse_mount(text));
+    raw.sandbox.mounts.push_back(std::move(mount));
+  }
   if (!raw.ttl.empty()) {
     TRY(raw.sandbox.ttl_seconds, parse_seconds(raw.ttl));
   }

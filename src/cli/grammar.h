@@ -46,6 +46,8 @@ struct Raw {
   FilesOptions files;
   WatchOptions watch;
   SnapshotOptions snapshot;
+  VolumeOptions volume;
+  std::vector<std::string> mounts;
   std::string kept;  // --memory of pause and fork
   bool start = false;
   DevOptions dev;
@@ -68,6 +70,7 @@ struct CommandGrammar {
 std::span<const CommandGrammar> process_grammar();  // run, exec, shell, repl, logs
 std::span<const CommandGrammar> sandbox_grammar();  // create, ls, inspect, rm, …
 std::span<const CommandGrammar> state_grammar();    // pause, snapshot, fork, …
+std::span<const CommandGrammar> volume_grammar();   // volume
 std::span<const CommandGrammar> file_grammar();     // cp, files, watch
 std::span<const CommandGrammar> other_grammar();    // template, cert, doctor, …
 const CommandGrammar* find_grammar(std::string_view name);

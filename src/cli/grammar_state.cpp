@@ -107,11 +107,20 @@ Result<Command> finish_fork(Raw& raw) {
   return options;
 }
 
-constexpr std::array<CommandGrammar, 4> kStateGrammar{{
+void add_tree(CLI::App& app, Raw& raw) {
+  app.add_option("SANDBOX", raw.id, "A sandbox or a snapshot; without one all trees");
+}
+
+Result<Command> finish_tree(Raw& raw) {
+  return TreeOptions{.id = raw.id};
+}
+
+constexpr std::array<CommandGrammar, 5> kStateGrammar{{
     {.name = "pause", .add_options = add_pause, .finish = finish_pause},
     {.name = "resume", .add_options = add_resume, .finish = finish_resume},
     {.name = "snapshot", .add_options = add_snapshot, .finish = finish_snapshot},
     {.name = "fork", .add_options = add_fork, .finish = finish_fork},
+    {.name = "tree", .add_options = add_tree, .finish = finish_tree},
 }};
 
 }  // namespace

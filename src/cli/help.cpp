@@ -98,6 +98,27 @@ A snapshot outlives its sandbox, and what was made from it outlives the snapshot
   atoll fork --memory processes --ttl 1h SANDBOX     with all that runs
 
 The ids of the children are printed. Each has an identity of its own.)"},
+    CommandHelp{"tree", "tree [OPTIONS] [SANDBOX|SNAPSHOT]", "Draw which sandbox came from which",
+                R"(Examples:
+  atoll tree
+  atoll tree SANDBOX
+  atoll tree -q            ids only
+  atoll tree -o json)"},
+    CommandHelp{"volume",
+                "volume create|ls|show|cp|fork|snapshot|snapshots|restore|forget|rm [OPTIONS] "
+                "[ARG]...",
+                "Keep files in volumes that outlive sandboxes",
+                R"(Examples:
+  vol=$(atoll volume create --mode RWX --size 10Gi)
+  atoll volume cp ./data $vol:/data                  no sandbox need run
+  atoll create -v $vol:/workspace/data               also run, shell, repl; :ro to read only
+  atoll volume ls
+  snap=$(atoll volume snapshot $vol -n before)       atoll volume snapshots $vol lists them
+  atoll volume restore $vol $snap
+  atoll volume fork $vol
+  atoll volume forget $vol $snap                     deletes a snapshot
+  atoll volume rm $vol                               -f: also while it is mounted
+  atoll volume create --s3 bucket/prefix --s3-endpoint https://s3.example)"},
     CommandHelp{
         "cp",
         "cp [OPTIONS] FILE|DIR|- SANDBOX:/path, or: atoll cp [OPTIONS] SANDBOX:/path FILE|DIR|-",

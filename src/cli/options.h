@@ -22,6 +22,12 @@ struct GlobalOptions {
   std::string ca_file;  // whom to trust on https; empty: the host's roots
 };
 
+struct VolumeMount {
+  std::string volume_id;
+  std::string path;
+  bool read_only = false;
+};
+
 // What a new sandbox shall be like.
 struct SandboxOptions {
   std::string template_name = "default";
@@ -33,6 +39,7 @@ struct SandboxOptions {
   std::optional<std::uint32_t> hard_ttl_seconds;  // delete after
   std::optional<std::uint32_t> idle_ttl_seconds;  // delete after so much idleness
   EnvVars labels;
+  std::vector<VolumeMount> mounts;
   std::string name;            // empty: none
   bool get_or_create = false;  // an existing one of that name is fine
 };
@@ -103,6 +110,40 @@ struct ForkOptions {
   bool start = false;
   std::optional<std::uint32_t> ttl_seconds;
   std::optional<std::uint32_t> hard_ttl_seconds;
+};
+struct TreeOptions {
+  std::string id;  // a sandbox or a snapshot; empty: all trees
+};
+struct VolumeOptions {
+  enum class Action : std::uint8_t {
+    kCreate,
+    kList,
+    kShow,
+    kCopy,
+    kFork,
+    kSnapshot,
+    kSnapshots,
+    kRestore,
+    kForget,
+    kRemove
+  };
+  Action action = Action::kList;
+  std::vector<std::string> names;  // what stood after the action
+  std::string access_mode;
+  std::string size;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::uint32_t> gid;
+  std::string snapshot_id;
+  std::string name;  // of a snapshot
+  std::string description;
+  std::optional<std::uint32_t> expires_seconds;
+  bool force = false;
+  std::string s3_bucket;  // bucket[/prefix]; empty: this server's disk
+  std::string s3_endpoint;
+  std::string s3_region;
+  std::string s3_access_key;  // from the environment, as what follows
+  std::string s3_secret_key;
+  std::string s3_session_token;
 };
 struct CopyOptions {
   std::string source;
@@ -183,12 +224,12 @@ struct CompleteOptions {
 struct DoctorOptions {};
 struct VersionOptions {};
 
-using Command =
-    std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
-                 PauseOptions, ResumeOptions, SnapshotOptions, ForkOptions, CopyOptions,
-                 UpdateOptions, StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
-                 ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
-                 CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
+using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
+                             RemoveOptions, PauseOptions, ResumeOptions, SnapshotOptions,
+                             ForkOptions, TreeOptions, VolumeOptions, CopyOptions, UpdateOptions,
+                             StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
+                             ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
+                             CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

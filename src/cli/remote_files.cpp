@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "cli/limits.h"
+#include "cli/volume.h"
 
 namespace atl::cli {
 namespace {
@@ -74,7 +75,9 @@ std::string last_component(std::string_view path) {
 }
 
 std::string RemoteFiles::path_of(std::string_view verb, std::string_view path) const {
-  auto out = file_path(sandbox_id_, verb, path);
+  auto out = where_ == Where::kSandbox ? file_path(sandbox_id_, verb, path)
+                                       : concat(volume_path(sandbox_id_, "/files"), verb,
+                                                "?path=", http::percent_encode(path));
   if (!user_.empty()) {
     out += concat("&user=", http::percent_encode(user_));
   }
@@ -121,7 +124,20 @@ Task<> RemoteFiles::write(std::string path, std::optional<std::uint64_t> length,
   co_return ok();
 }
 
+Task<> RemoteFiles::apply_to_volume(std::vector<Fixup> fixups) {
+  for (const auto& fixup : fixups) {
+    if (fixup.verb == "mode") {
+      CO_TRY_DO(co_await api_.call("POST", volume_path(sandbox_id_, "/files/chmod"),
+                                   Json::object({{"path", fixup.path}, {"mode", fixup.argument}})));
+    }
+  }
+  co_return ok();
+}
+
 Task<> RemoteFiles::apply(std::vector<Fixup> fixups) {
+  if (where_ == Where::kVolume) {
+    co_return co_await apply_to_volume(std::move(fixups));
+  }
   auto new_batch = [] {
     Json batch = Json::array();
     for (const auto word : {std::string_view{"/bin/sh"}, std::string_view{"-c"}, kFixupScript,

@@ -33,8 +33,14 @@ std::string last_component(std::string_view path);
 
 class RemoteFiles {
  public:
+  enum class Where : unsigned char { kSandbox, kVolume };
   RemoteFiles(Api& api, std::string sandbox_id, std::string user)
-      : api_(api), sandbox_id_(std::move(sandbox_id)), user_(std::move(user)) {}
+      : RemoteFiles(api, Where::kSandbox, std::move(sandbox_id), std::move(user)) {}
+  RemoteFiles(Api& api, Where where, std::string id, std::string user)
+      : api_(api), where_(where), sandbox_id_(std::move(id)), user_(std::move(user)) {}
+
+  // …/files<verb>?path=<path>
+  std::string path_of(std::string_view verb, std::string_view path) const;
 
   // Does not follow a symbolic link. nullopt: there is nothing.
   Task<std::optional<RemoteFile>> stat(std::string path);
@@ -43,7 +49,8 @@ class RemoteFiles {
   Task<std::unique_ptr<http::ClientResponse>> read(std::string path);
   Task<> write(std::string path, std::optional<std::uint64_t> length, http::BodySource source);
 
-  // What the files API cannot do: links and modes, by running a shell in the sandbox.
+  // What a write cannot do: links and modes, by running a shell in the sandbox. A volume has no
+  // shell: there modes only.
   struct Fixup {
     std::string verb;      // "link" or "mode"
     std::string argument;  // the target, or the octal mode
@@ -54,10 +61,11 @@ class RemoteFiles {
   const std::string& sandbox_id() const { return sandbox_id_; }
 
  private:
-  std::string path_of(std::string_view verb, std::string_view path) const;
+  Task<> apply_to_volume(std::vector<Fixup> fixups);
   Task<> apply_batch(Json command);
 
   Api& api_;
+  Where where_;
   std::string sandbox_id_;
   std::string user_;
 };

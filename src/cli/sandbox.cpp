@@ -62,6 +62,18 @@ Json create_body(const SandboxOptions& options) {
   if (options.get_or_create) {
     body.set("get_or_create", true);
   }
+  if (!options.mounts.empty()) {
+    Json mounts = Json::array();
+    for (const auto& mount : options.mounts) {
+      Json json =
+          Json::object({{"sandboxvolume_id", mount.volume_id}, {"mount_point", mount.path}});
+      if (mount.read_only) {
+        json.set("read_only", true);
+      }
+      mounts.push(std::move(json));
+    }
+    body.set("mounts", std::move(mounts));
+  }
   if (!config.as_object()->empty()) {
     body.set("config", std::move(config));
   }

@@ -11,6 +11,7 @@ from ._async.client import AsyncClient
 from ._async.contexts import AsyncContext
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
+from ._async.volumes import AsyncVolume
 from ._async.watches import AsyncWatch
 from ._archives import Unpacked
 from ._errors import (
@@ -40,25 +41,30 @@ from ._models import ArchiveUnpacked
 from ._models import Context as ContextInfo
 from ._models import ExecutionError, FileEvent, FileInfo, GlobResult, GrepResult
 from ._models import Sandbox as SandboxInfo
-from ._models import SandboxMetrics, SandboxTimes
+from ._models import PauseAnswer, ResumeAnswer, SandboxMetrics, SandboxTimes, SandboxTree, Snapshot
 from ._models import Template as TemplateInfo
 from ._models import TemplateLogRecord
+from ._models import Volume as VolumeInfo
+from ._models import VolumeMount, VolumeSnapshot
 from ._results import CommandResult, Execution, OutputEvent, Result
 from ._sync.client import Client
 from ._sync.contexts import Context
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
+from ._sync.volumes import Volume
 from ._sync.watches import Watch
 from ._version import VERSION as __version__
 
 __all__ = [
-    "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox", "AsyncWatch",
+    "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox",
+    "AsyncVolume", "AsyncWatch",
     "AtollError", "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError",
     "CommandResult", "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context",
     "ContextInfo", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
     "FileInfo", "FileNotFoundError", "GlobResult", "GrepResult", "InvalidRequestError",
-    "NotFoundError", "OutputEvent", "PermissionDeniedError", "Process", "ProcessEndedError",
-    "ProtocolError", "RateLimitError", "Result", "Sandbox", "SandboxInfo", "SandboxMetrics",
-    "SandboxTimes", "ServerError", "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError",
-    "TimeoutError", "UnavailableError", "Unpacked", "Watch", "__version__",
+    "NotFoundError", "OutputEvent", "PauseAnswer", "PermissionDeniedError", "Process", "ProcessEndedError",
+    "ProtocolError", "RateLimitError", "Result", "ResumeAnswer", "Sandbox", "SandboxInfo", "SandboxMetrics",
+    "SandboxTimes", "SandboxTree", "ServerError", "Snapshot", "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError",
+    "TimeoutError", "UnavailableError", "Unpacked", "Volume", "VolumeInfo", "VolumeMount",
+    "VolumeSnapshot", "Watch", "__version__",
 ]

@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 import atoll_sandbox
-from atoll_sandbox._async import client, commands, contexts, files, process, sandbox, templates, \
-    terminals
+from atoll_sandbox._async import client, commands, contexts, files, process, sandbox, state, \
+    templates, terminals, volumes
 
 SDK = pathlib.Path(__file__).resolve().parents[1]
 
@@ -19,8 +19,8 @@ def public_methods(cls):
             if not name.startswith("_") and callable(member)}
 
 
-@pytest.mark.parametrize("module", [client, commands, contexts, files, process, sandbox, templates,
-                                    terminals])
+@pytest.mark.parametrize("module", [client, commands, contexts, files, process, sandbox, state,
+                                    templates, terminals, volumes])
 def test_sync_and_async_have_the_same_surface(module):
     other = __import__(module.__name__.replace("_async", "_sync"), fromlist=["x"])
     for name, cls in inspect.getmembers(module, inspect.isclass):

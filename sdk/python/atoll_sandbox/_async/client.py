@@ -15,7 +15,9 @@ from .._wire import CONNECT_SECONDS, LINES, Lines, Request, Retries, parse, pars
 from ._platform import EXTENSIONS, HttpClient, close_iterator, sleep
 
 if TYPE_CHECKING:
+    from .state import AsyncSnapshots
     from .templates import AsyncTemplates
+    from .volumes import AsyncVolumes
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # What an error says is short; whatever else comes is not read for it.
@@ -101,6 +103,16 @@ class AsyncClient:
     def templates(self) -> AsyncTemplates:
         from .templates import AsyncTemplates
         return AsyncTemplates(self)
+
+    @property
+    def snapshots(self) -> AsyncSnapshots:
+        from .state import AsyncSnapshots
+        return AsyncSnapshots(self)
+
+    @property
+    def volumes(self) -> AsyncVolumes:
+        from .volumes import AsyncVolumes
+        return AsyncVolumes(self)
 
     async def close(self) -> None:
         """Closes idle connections. The client can still be used: it connects again."""

@@ -20,7 +20,7 @@ from .._models import (
     GrepRequest,
     GrepResult,
 )
-from .._wire import LINES, QueryValue, Request, Seconds, milliseconds, parse, path as api_path
+from .._wire import LINES, QueryValue, Request, Seconds, milliseconds, parse
 from ._platform import Content, Pending, body_of, in_thread, pending
 from .client import AsyncClient
 from .watches import AsyncWatch
@@ -29,9 +29,9 @@ LocalPath = Union[str, "os.PathLike[str]"]
 
 
 class AsyncFiles:
-    def __init__(self, client: AsyncClient, sandbox_id: str) -> None:
+    def __init__(self, client: AsyncClient, owner_path: str) -> None:
         self._client = client
-        self._path = api_path("sandboxes", sandbox_id, "files")
+        self._path = f"{owner_path}/files"
 
     # Contents -----------------------------------------------------------------------------------
     async def read(self, path: str, *, encoding: str = "utf-8", errors: str = "strict",

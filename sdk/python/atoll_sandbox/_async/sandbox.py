@@ -18,6 +18,8 @@ from .._models import (
     SandboxStatus,
     SandboxTimes,
     SandboxUpdate,
+    Snapshot,
+    VolumeMount,
 )
 from .._results import Execution
 from .._wire import QueryValue, Request, Seconds, parse, path, seconds, whole_seconds
@@ -26,12 +28,15 @@ from .client import AsyncClient
 from .commands import AsyncCommands
 from .contexts import AsyncContext, AsyncContexts
 from .files import AsyncFiles
+from .state import AsyncState
 from .terminals import AsyncTerminals
+from .volumes import AsyncVolume
 
 _PAGE = 100
+Mount = Union[str, AsyncVolume, VolumeMount]
 
 
-class AsyncSandbox:
+class AsyncSandbox(AsyncState):
     """An isolated machine of its own.
 
     `AsyncSandbox.create()` in an `async with` block is deleted when the block is left, also by an
@@ -48,7 +53,7 @@ class AsyncSandbox:
         if own_client:
             client._users += 1
         self.commands = AsyncCommands(client, id)
-        self.files = AsyncFiles(client, id)
+        self.files = AsyncFiles(client, self._path)
         self.pty = AsyncTerminals(self.commands)
         self.contexts = AsyncContexts(client, id)
 
@@ -59,6 +64,8 @@ class AsyncSandbox:
                ttl: Optional[Seconds] = None, hard_ttl: Optional[Seconds] = None,
                idle_ttl: Optional[Seconds] = None, memory: Union[str, int, None] = None,
                cpu: Union[str, float, None] = None, disk: Union[str, int, None] = None,
+               snapshot: Union[str, Snapshot, None] = None,
+               volumes: Optional[Mapping[str, Mount]] = None,
                timeout: Optional[Seconds] = None, client: Optional[AsyncClient] = None,
                url: Optional[str] = None, api_key: Optional[str] = None) -> Pending[AsyncSandbox]:
         """Makes a sandbox, which is running when this returns.
@@ -66,10 +73,15 @@ class AsyncSandbox:
         `ttl` pauses it after that many seconds unless it is refreshed, `idle_ttl` when it was not
         used for so long (using it wakes it up); `hard_ttl` deletes it. `memory` and `disk` are like "2Gi" or
         bytes, `cpu` is in cores. No two sandboxes have the same `name`. A template that is still
-        being made is waited for, up to `timeout` seconds.
+        being made is waited for, up to `timeout` seconds. With `snapshot` it begins as that
+        instead of a template. `volumes` are mounted: a volume, its id or a VolumeMount by the path
+        that it shall have.
         """
         config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
-        body = SandboxCreate(template=template, config=config, name=name)
+        body = SandboxCreate(
+            template=None if snapshot is not None else template, config=config, name=name,
+            snapshot_id=snapshot.id if isinstance(snapshot, Snapshot) else snapshot,
+            mounts=_mounts(volumes))
         return pending(cls._create(body, timeout, *_client(client, url, api_key)))
 
     @classmethod
@@ -202,6 +214,14 @@ class AsyncSandbox:
         answer = await self._client.call(Request("GET", f"{self._path}/metrics"))
         return parse(SandboxMetrics.from_json, answer)
 
+    def fork(self, *, memory: Union[bool, str] = False, start: bool = True,
+             ttl: Optional[Seconds] = None,
+             hard_ttl: Optional[Seconds] = None) -> Pending[AsyncSandbox]:
+        """A new sandbox that begins as this one is now, with an identity of its own. With
+        `memory="interpreters"` it has the variables of the interpreters, with `memory=True` all
+        that runs. In an `async with` block it is deleted when the block is left."""
+        return pending(self._fork_one(memory, start, ttl, hard_ttl))
+
     async def is_running(self) -> bool:
         try:
             return (await self.info()).status == "running"
@@ -225,6 +245,9 @@ class AsyncSandbox:
         self._client._users -= 1
         if self._client._users == 0:
             await self._client.close()
+
+    def _child(self, id: str) -> AsyncSandbox:
+        return type(self)(self._client, id, owned=True, own_client=self._uses_client)
 
     async def __aenter__(self) -> AsyncSandbox:
         return self
@@ -250,6 +273,19 @@ def _client(client: Optional[AsyncClient], url: Optional[str],
             raise ValueError("give either client= or url= and api_key=")
         return client, False
     return AsyncClient(url, api_key), True
+
+
+def _mounts(volumes: Optional[Mapping[str, Mount]]) -> Optional[List[VolumeMount]]:
+    if volumes is None:
+        return None
+    mounts = []
+    for point, volume in volumes.items():
+        if isinstance(volume, VolumeMount):
+            mounts.append(volume)
+        else:
+            id = volume if isinstance(volume, str) else volume.id
+            mounts.append(VolumeMount(sandboxvolume_id=id, mount_point=point))
+    return mounts
 
 
 async def _claim(client: AsyncClient, body: SandboxCreate, timeout: Optional[Seconds],

@@ -16,7 +16,9 @@ from .._wire import CONNECT_SECONDS, LINES, Lines, Request, Retries, parse, pars
 from ._platform import EXTENSIONS, HttpClient, close_iterator, sleep
 
 if TYPE_CHECKING:
+    from .state import Snapshots
     from .templates import Templates
+    from .volumes import Volumes
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # What an error says is short; whatever else comes is not read for it.
@@ -102,6 +104,16 @@ class Client:
     def templates(self) -> Templates:
         from .templates import Templates
         return Templates(self)
+
+    @property
+    def snapshots(self) -> Snapshots:
+        from .state import Snapshots
+        return Snapshots(self)
+
+    @property
+    def volumes(self) -> Volumes:
+        from .volumes import Volumes
+        return Volumes(self)
 
     def close(self) -> None:
         """Closes idle connections. The client can still be used: it connects again."""

@@ -21,7 +21,7 @@ from .._models import (
     GrepRequest,
     GrepResult,
 )
-from .._wire import LINES, QueryValue, Request, Seconds, milliseconds, parse, path as api_path
+from .._wire import LINES, QueryValue, Request, Seconds, milliseconds, parse
 from ._platform import Content, body_of, in_thread, pending
 from .client import Client
 from .watches import Watch
@@ -30,9 +30,9 @@ LocalPath = Union[str, "os.PathLike[str]"]
 
 
 class Files:
-    def __init__(self, client: Client, sandbox_id: str) -> None:
+    def __init__(self, client: Client, owner_path: str) -> None:
         self._client = client
-        self._path = api_path("sandboxes", sandbox_id, "files")
+        self._path = f"{owner_path}/files"
 
     # Contents -----------------------------------------------------------------------------------
     def read(self, path: str, *, encoding: str = "utf-8", errors: str = "strict",

@@ -19,6 +19,8 @@ from .._models import (
     SandboxStatus,
     SandboxTimes,
     SandboxUpdate,
+    Snapshot,
+    VolumeMount,
 )
 from .._results import Execution
 from .._wire import QueryValue, Request, Seconds, parse, path, seconds, whole_seconds
@@ -27,12 +29,15 @@ from .client import Client
 from .commands import Commands
 from .contexts import Context, Contexts
 from .files import Files
+from .state import State
 from .terminals import Terminals
+from .volumes import Volume
 
 _PAGE = 100
+Mount = Union[str, Volume, VolumeMount]
 
 
-class Sandbox:
+class Sandbox(State):
     """An isolated machine of its own.
 
     `Sandbox.create()` in an `with` block is deleted when the block is left, also by an
@@ -49,7 +54,7 @@ class Sandbox:
         if own_client:
             client._users += 1
         self.commands = Commands(client, id)
-        self.files = Files(client, id)
+        self.files = Files(client, self._path)
         self.pty = Terminals(self.commands)
         self.contexts = Contexts(client, id)
 
@@ -60,6 +65,8 @@ class Sandbox:
                ttl: Optional[Seconds] = None, hard_ttl: Optional[Seconds] = None,
                idle_ttl: Optional[Seconds] = None, memory: Union[str, int, None] = None,
                cpu: Union[str, float, None] = None, disk: Union[str, int, None] = None,
+               snapshot: Union[str, Snapshot, None] = None,
+               volumes: Optional[Mapping[str, Mount]] = None,
                timeout: Optional[Seconds] = None, client: Optional[Client] = None,
                url: Optional[str] = None, api_key: Optional[str] = None) -> Sandbox:
         """Makes a sandbox, which is running when this returns.
@@ -67,10 +74,15 @@ class Sandbox:
         `ttl` pauses it after that many seconds unless it is refreshed, `idle_ttl` when it was not
         used for so long (using it wakes it up); `hard_ttl` deletes it. `memory` and `disk` are like "2Gi" or
         bytes, `cpu` is in cores. No two sandboxes have the same `name`. A template that is still
-        being made is waited for, up to `timeout` seconds.
+        being made is waited for, up to `timeout` seconds. With `snapshot` it begins as that
+        instead of a template. `volumes` are mounted: a volume, its id or a VolumeMount by the path
+        that it shall have.
         """
         config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
-        body = SandboxCreate(template=template, config=config, name=name)
+        body = SandboxCreate(
+            template=None if snapshot is not None else template, config=config, name=name,
+            snapshot_id=snapshot.id if isinstance(snapshot, Snapshot) else snapshot,
+            mounts=_mounts(volumes))
         return pending(cls._create(body, timeout, *_client(client, url, api_key)))
 
     @classmethod
@@ -203,6 +215,14 @@ class Sandbox:
         answer = self._client.call(Request("GET", f"{self._path}/metrics"))
         return parse(SandboxMetrics.from_json, answer)
 
+    def fork(self, *, memory: Union[bool, str] = False, start: bool = True,
+             ttl: Optional[Seconds] = None,
+             hard_ttl: Optional[Seconds] = None) -> Sandbox:
+        """A new sandbox that begins as this one is now, with an identity of its own. With
+        `memory="interpreters"` it has the variables of the interpreters, with `memory=True` all
+        that runs. In an `with` block it is deleted when the block is left."""
+        return pending(self._fork_one(memory, start, ttl, hard_ttl))
+
     def is_running(self) -> bool:
         try:
             return (self.info()).status == "running"
@@ -226,6 +246,9 @@ class Sandbox:
         self._client._users -= 1
         if self._client._users == 0:
             self._client.close()
+
+    def _child(self, id: str) -> Sandbox:
+        return type(self)(self._client, id, owned=True, own_client=self._uses_client)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -251,6 +274,19 @@ def _client(client: Optional[Client], url: Optional[str],
             raise ValueError("give either client= or url= and api_key=")
         return client, False
     return Client(url, api_key), True
+
+
+def _mounts(volumes: Optional[Mapping[str, Mount]]) -> Optional[List[VolumeMount]]:
+    if volumes is None:
+        return None
+    mounts = []
+    for point, volume in volumes.items():
+        if isinstance(volume, VolumeMount):
+            mounts.append(volume)
+        else:
+            id = volume if isinstance(volume, str) else volume.id
+            mounts.append(VolumeMount(sandboxvolume_id=id, mount_point=point))
+    return mounts
 
 
 def _claim(client: Client, body: SandboxCreate, timeout: Optional[Seconds],
