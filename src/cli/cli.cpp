@@ -51,6 +51,9 @@ struct Dispatch {
   }
   Task<int> operator()(const ForkOptions& options) { return command_fork(context, options); }
   Task<int> operator()(const TreeOptions& options) { return command_tree(context, options); }
+  Task<int> operator()(const DiffOptions& options) { return command_diff(context, options); }
+  Task<int> operator()(const ExportOptions& options) { return command_export(context, options); }
+  Task<int> operator()(const ImportOptions& options) { return command_import(context, options); }
   Task<int> operator()(const VolumeOptions& options) { return command_volume(context, options); }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
   Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }

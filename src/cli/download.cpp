@@ -13,46 +13,12 @@
 #include "cli/api_error.h"
 #include "cli/copy.h"
 #include "cli/descriptor_gate.h"
-#include "cli/fair_turn.h"
+#include "cli/drain.h"
 #include "cli/limits.h"
+#include "cli/temporary_file.h"
 
 namespace atl::cli {
 namespace {
-
-constexpr unsigned kTemporaryNameHexDigits = 12;
-
-// A file that vanishes unless it was published.
-class TemporaryFile {
- public:
-  TemporaryFile(int directory, unsigned mode)
-      : directory_(directory), name_(concat(".atoll-", random_hex(kTemporaryNameHexDigits))) {
-    // Always writable by us, whatever mode the sandbox claims; the umask applies.
-    fd_ =
-        Fd{::openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    (mode & 0777U) | 0600U)};
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (fd_) {
-      ::unlinkat(directory_, name_.c_str(), 0);
-    }
-  }
-  bool is_open() const { return static_cast<bool>(fd_); }
-  int fd() const { return fd_.get(); }
-  Result<> publish(const std::string& name) {
-    if (::renameat(directory_, name_.c_str(), directory_, name.c_str()) != 0) {
-      return fail_errno(name);
-    }
-    fd_.reset();
-    return {};
-  }
-
- private:
-  int directory_;
-  std::string name_;
-  Fd fd_;
-};
 
 Result<Fd> open_directory(int parent, const std::string& name, int extra_flags) {
   Fd fd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | extra_flags)};
@@ -95,35 +61,6 @@ bool is_local_directory(const std::string& path) {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
-
-// Copies a response's body; `write` gets each piece.
-template <class Write>
-Task<> drain(http::ClientResponse& response, const Endpoint& endpoint, CopyTally& tally,
-             Write& write) {
-  std::vector<char> buffer(kCopyBufferBytes);
-  FairTurn turn;
-  for (;;) {
-    CO_TRY_DO(co_await turn.step());
-    auto got = co_await response.body().read(buffer);
-    if (!got) {
-      co_return fail(transport_error(std::move(got).error(), endpoint));
-    }
-    if (*got == 0) {
-      co_return ok();
-    }
-    CO_TRY_DO(co_await write(std::string_view{buffer.data(), *got}));
-    tally.bytes += *got;
-  }
-}
-
-struct WriteToFile {
-  int fd;
-  Task<> operator()(std::string_view bytes) { co_return write_all(fd, bytes); }
-};
-struct WriteToOutput {
-  SharedWriter& writer;
-  Task<> operator()(std::string_view bytes) { return writer.write(bytes); }
-};
 
 }  // namespace
 
@@ -168,7 +105,7 @@ Task<> Download::receive_to_output(std::string path) {
   CO_TRY(auto response, co_await remote_.read(path));
   tally_.total_bytes = response->body().length().value_or(0);
   WriteToOutput write{*writer};
-  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_, write));
+  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_.bytes, write));
   ++tally_.files;
   co_return ok();
 }
@@ -189,7 +126,7 @@ Task<> Download::receive_content(std::string path, int directory, std::string na
     co_return fail_errno(concat("creating ", name));
   }
   WriteToFile write{file.fd()};
-  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_, write));
+  CO_TRY_DO(co_await drain(*response, context_.endpoint, tally_.bytes, write));
   co_return file.publish(name);
 }
 

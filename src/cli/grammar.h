@@ -46,6 +46,9 @@ struct Raw {
   FilesOptions files;
   WatchOptions watch;
   SnapshotOptions snapshot;
+  DiffOptions diff;
+  ExportOptions exported;
+  ImportOptions imported;
   VolumeOptions volume;
   std::vector<std::string> mounts;
   std::string kept;  // --memory of pause and fork

@@ -1,4 +1,5 @@
-// pause, resume, snapshot, fork: sandboxes whose state is kept, gone back to and multiplied.
+// pause, resume, snapshot, fork, diff, export, import, tree: sandboxes whose state is kept, gone
+// back to and multiplied.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <array>
@@ -115,11 +116,52 @@ Result<Command> finish_tree(Raw& raw) {
   return TreeOptions{.id = raw.id};
 }
 
-constexpr std::array<CommandGrammar, 5> kStateGrammar{{
+void add_diff(CLI::App& app, Raw& raw) {
+  app.add_option("SANDBOX", raw.diff.id, "The sandbox or snapshot")->required();
+  app.add_option("--from", raw.diff.from, "Compare with this sandbox or snapshot [the template]")
+      ->type_name("SANDBOX");
+  app.add_option("--tar", raw.diff.tar, "Write what was added and changed as a tar; - is output")
+      ->type_name("FILE");
+}
+
+Result<Command> finish_diff(Raw& raw) {
+  return raw.diff;
+}
+
+void add_export(CLI::App& app, Raw& raw) {
+  app.add_option("SANDBOX", raw.exported.id, "The sandbox or snapshot")->required();
+  app.add_option("FILE", raw.exported.file, "Where to; - is standard output")->required();
+  app.add_flag("--layer", raw.exported.layer_only, "Only the layer with what the sandbox changed");
+  add_choice(app, raw, "--compression", raw.exported.compression, {"gzip", "zstd", "none"},
+             "Of the layers: gzip, zstd or none [gzip]")
+      ->type_name("HOW");
+}
+
+Result<Command> finish_export(Raw& raw) {
+  return raw.exported;
+}
+
+void add_import(CLI::App& app, Raw& raw) {
+  app.add_option("FILE", raw.imported.file, "The archive; - is standard input")->required();
+  app.add_option("-t,--template", raw.imported.template_name,
+                 "Whose user, directory and variables count [default]")
+      ->type_name("TEMPLATE");
+  app.add_option("-n,--name", raw.imported.name, "What to call the snapshot")->type_name("NAME");
+  app.add_option("--description", raw.imported.description, "What it is about")->type_name("TEXT");
+}
+
+Result<Command> finish_import(Raw& raw) {
+  return raw.imported;
+}
+
+constexpr std::array<CommandGrammar, 8> kStateGrammar{{
     {.name = "pause", .add_options = add_pause, .finish = finish_pause},
     {.name = "resume", .add_options = add_resume, .finish = finish_resume},
     {.name = "snapshot", .add_options = add_snapshot, .finish = finish_snapshot},
     {.name = "fork", .add_options = add_fork, .finish = finish_fork},
+    {.name = "diff", .add_options = add_diff, .finish = finish_diff},
+    {.name = "export", .add_options = add_export, .finish = finish_export},
+    {.name = "import", .add_options = add_import, .finish = finish_import},
     {.name = "tree", .add_options = add_tree, .finish = finish_tree},
 }};
 

@@ -98,6 +98,27 @@ A snapshot outlives its sandbox, and what was made from it outlives the snapshot
   atoll fork --memory processes --ttl 1h SANDBOX     with all that runs
 
 The ids of the children are printed. Each has an identity of its own.)"},
+    CommandHelp{"diff", "diff [OPTIONS] SANDBOX|SNAPSHOT", "Show what changed in the files",
+                R"(Examples:
+  atoll diff SANDBOX                     against its template
+  atoll diff SANDBOX --from SNAPSHOT     against an earlier moment, or another sandbox
+  atoll diff -q SANDBOX                  paths only
+  atoll diff -o json SANDBOX | jq .path  one JSON record a change
+  atoll diff SANDBOX --tar changes.tar   the changed files themselves
+
+A: added, M: changed, D: removed; a removed directory stands for all that was in it.)"},
+    CommandHelp{"export", "export [OPTIONS] SANDBOX|SNAPSHOT FILE|-",
+                "Write a sandbox or a snapshot as an OCI image archive",
+                R"(Examples:
+  atoll export SNAPSHOT image.tar        skopeo, umoci and podman read it: oci-archive:image.tar
+  atoll export --layer --compression none SANDBOX - | tar t
+  atoll export SANDBOX - | ssh other-host atoll import -)"},
+    CommandHelp{"import", "import [OPTIONS] FILE|-", "Make a snapshot of an image archive",
+                R"(Examples:
+  snap=$(atoll import image.tar -n imported) && atoll create --snapshot $snap
+  skopeo copy docker://debian:12 oci-archive:/dev/stdout | atoll import -
+
+The id of the snapshot is printed. For a template: atoll template add NAME --archive FILE)"},
     CommandHelp{"tree", "tree [OPTIONS] [SANDBOX|SNAPSHOT]", "Draw which sandbox came from which",
                 R"(Examples:
   atoll tree

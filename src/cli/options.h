@@ -111,6 +111,23 @@ struct ForkOptions {
   std::optional<std::uint32_t> ttl_seconds;
   std::optional<std::uint32_t> hard_ttl_seconds;
 };
+struct DiffOptions {
+  std::string id;    // a sandbox or a snapshot
+  std::string from;  // likewise; empty: its template
+  std::string tar;   // a file or "-"; empty: a list
+};
+struct ExportOptions {
+  std::string id;           // a sandbox or a snapshot
+  std::string file;         // or "-"
+  std::string compression;  // empty: the server's
+  bool layer_only = false;
+};
+struct ImportOptions {
+  std::string file;  // or "-"
+  std::string template_name;
+  std::string name;
+  std::string description;
+};
 struct TreeOptions {
   std::string id;  // a sandbox or a snapshot; empty: all trees
 };
@@ -224,12 +241,13 @@ struct CompleteOptions {
 struct DoctorOptions {};
 struct VersionOptions {};
 
-using Command = std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions,
-                             RemoveOptions, PauseOptions, ResumeOptions, SnapshotOptions,
-                             ForkOptions, TreeOptions, VolumeOptions, CopyOptions, UpdateOptions,
-                             StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
-                             ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
-                             CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
+using Command =
+    std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
+                 PauseOptions, ResumeOptions, SnapshotOptions, ForkOptions, TreeOptions,
+                 DiffOptions, ExportOptions, ImportOptions, VolumeOptions, CopyOptions,
+                 UpdateOptions, StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
+                 ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
+                 CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
 
 struct Invocation {
   GlobalOptions global;

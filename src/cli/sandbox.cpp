@@ -9,6 +9,7 @@ namespace atl::cli {
 namespace {
 
 constexpr std::string_view kIdPrefix = "rs-";
+constexpr std::string_view kSnapshotPrefix = "snap-";
 
 void set_map(Json& config, std::string_view key, const EnvVars& pairs) {
   if (!pairs.empty()) {
@@ -121,6 +122,14 @@ Task<std::string> resolve_sandbox(Api& api, std::string word) {
     }
   }
   co_return word;
+}
+
+Task<std::string> resolve_state_path(Api& api, std::string word) {
+  if (word.starts_with(kSnapshotPrefix)) {
+    co_return concat("/api/v1/sandbox-rootfs-snapshots/", http::percent_encode(word));
+  }
+  CO_TRY(const auto id, co_await resolve_sandbox(api, std::move(word)));
+  co_return sandbox_path(id);
 }
 
 Task<> delete_sandbox(Api& api, const std::string& id) {

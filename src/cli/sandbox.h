@@ -21,6 +21,8 @@ struct CreatedSandbox {
 // The id of what a person called by its id or its name. A word that is neither stays as it is: the
 // server says so best.
 Task<std::string> resolve_sandbox(Api& api, std::string word);
+// The path of what a person called: of a snapshot (snap-…), or of a sandbox by its id or its name.
+Task<std::string> resolve_state_path(Api& api, std::string word);
 // The `config` of a create or an update: what was given, nothing else.
 Json sandbox_config(const SandboxOptions& options);
 // The body of POST /api/v1/sandboxes.

@@ -39,6 +39,7 @@ from ._errors import (
 )
 from ._models import ArchiveUnpacked
 from ._models import Context as ContextInfo
+from ._models import DiffEntry
 from ._models import ExecutionError, FileEvent, FileInfo, GlobResult, GrepResult
 from ._models import Sandbox as SandboxInfo
 from ._models import PauseAnswer, ResumeAnswer, SandboxMetrics, SandboxTimes, SandboxTree, Snapshot
@@ -60,7 +61,7 @@ __all__ = [
     "AsyncVolume", "AsyncWatch",
     "AtollError", "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError",
     "CommandResult", "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context",
-    "ContextInfo", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
+    "ContextInfo", "DiffEntry", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
     "FileInfo", "FileNotFoundError", "GlobResult", "GrepResult", "InvalidRequestError",
     "NotFoundError", "OutputEvent", "PauseAnswer", "PermissionDeniedError", "Process", "ProcessEndedError",
     "ProtocolError", "RateLimitError", "Result", "ResumeAnswer", "Sandbox", "SandboxInfo", "SandboxMetrics",

@@ -58,11 +58,34 @@ export { Sandboxes } from './sandboxes.js'
 export type {
   CreateOptions,
   ListOptions,
+  Mount,
   Resources,
   SandboxInfo,
   SandboxSettings,
   SandboxStatus
 } from './sandboxes.js'
+export { Snapshots } from './state.js'
+export type {
+  Change,
+  DiffOptions,
+  ExportOptions,
+  ForkOptions,
+  Paused,
+  PauseOptions,
+  Resumed,
+  SnapshotInfo,
+  SnapshotOptions,
+  TreeNode
+} from './state.js'
+export { Volume, Volumes } from './volumes.js'
+export type {
+  AccessMode,
+  S3Options,
+  VolumeInfo,
+  VolumeOptions,
+  VolumeSettings,
+  VolumeSnapshotInfo
+} from './volumes.js'
 export type { GlobResult, GrepMatch, GrepOptions, GrepResult, SearchOptions } from './search.js'
 export { FileWatch } from './watch.js'
 export type { WatchEvent, WatchOptions } from './watch.js'

@@ -16,6 +16,19 @@ import type {
   Sandboxes,
   SandboxSettings
 } from './sandboxes.js'
+import { State } from './state.js'
+import type {
+  Change,
+  DiffOptions,
+  ExportOptions,
+  ForkOptions,
+  Paused,
+  PauseOptions,
+  Resumed,
+  SnapshotInfo,
+  SnapshotOptions,
+  TreeNode
+} from './state.js'
 import { seconds } from './time.js'
 import type { Duration } from './time.js'
 import type { ConnectionOptions, RequestOptions, Transport } from './transport.js'
@@ -38,6 +51,7 @@ export class Sandbox {
   readonly #transport: Transport
   readonly #path: string
   readonly #disposable: boolean
+  readonly #state: State
   readonly #interpreters = new Map<string, Promise<CodeContext>>()
 
   /** @internal Use `Sandbox.create` or `Sandbox.connect`. */
@@ -52,6 +66,7 @@ export class Sandbox {
     this.commands = new Commands(transport, this.#path)
     this.files = new Files(transport, this.#path)
     this.pty = new Pty(transport, this.#path)
+    this.#state = new State(transport, this.#path)
   }
 
   /** A new sandbox. `await using` deletes it at the end of the block. */
@@ -149,6 +164,66 @@ export class Sandbox {
         metricsCall(options)
       )
     )
+  }
+
+  /** Stops every process where it is; the files are on disk then. Using it wakes it up. */
+  pause(options: PauseOptions = {}): Promise<Paused> {
+    return this.#state.pause(options)
+  }
+
+  /** Lets it go on, and says from what. */
+  resume(options: RequestOptions = {}): Promise<Resumed> {
+    return this.#state.resume(options)
+  }
+
+  /** Keeps the files as they are now: for `restore`, or `create({ snapshotId })`. */
+  snapshot(name?: string, options: SnapshotOptions = {}): Promise<SnapshotInfo> {
+    return this.#state.snapshot(name, options)
+  }
+
+  /** Those of this sandbox, oldest first. */
+  snapshots(options: RequestOptions = {}): Promise<SnapshotInfo[]> {
+    return this.#state.snapshots(options)
+  }
+
+  /** Gives it the files of a snapshot. It must be paused; with `force` it is stopped for it. */
+  restore(
+    snapshotId: string,
+    { force = false, ...options }: RequestOptions & { force?: boolean } = {}
+  ): Promise<void> {
+    return this.#state.restore(snapshotId, force, options)
+  }
+
+  /** A new sandbox that begins as this one is now. `await using` deletes it. */
+  async fork(options: ForkOptions = {}): Promise<Sandbox> {
+    const [child] = await this.forkMany(1, options)
+    return child as Sandbox
+  }
+
+  /** Up to a hundred of the same moment. */
+  async forkMany(count: number, options: ForkOptions = {}): Promise<Sandbox[]> {
+    const ids = await this.#state.fork(count, options)
+    return ids.map(id => new Sandbox(this.#transport, id, true))
+  }
+
+  /** The tree it is in: which sandbox or snapshot came from which. */
+  tree(options: RequestOptions = {}): Promise<TreeNode[]> {
+    return this.#state.tree(options)
+  }
+
+  /** Paths that are not as in its template, or in another sandbox or snapshot. */
+  diff(options: DiffOptions = {}): AsyncGenerator<Change> {
+    return this.#state.diff(options)
+  }
+
+  /** The files of `diff` as a tar. */
+  diffArchive(options: DiffOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#state.diffArchive(options)
+  }
+
+  /** Its files as an OCI image archive. */
+  export(options: ExportOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#state.export(options)
   }
 
   /** Deletes the sandbox with all that is in it. One that is gone is no error. */

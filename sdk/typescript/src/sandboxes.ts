@@ -5,6 +5,7 @@ import { seconds, sleep, unlessAborted } from './time.js'
 import type { Duration } from './time.js'
 import { newIdempotencyKey } from './transport.js'
 import type { RequestOptions, Transport } from './transport.js'
+import { Volume } from './volumes.js'
 import type {
   WireSandbox,
   WireSandboxClaim,
@@ -41,8 +42,17 @@ export interface CreateOptions extends SandboxSettings, RequestOptions {
   template?: string | undefined
   /** Of this sandbox alone; `getOrCreate` and `list` find it by it. */
   name?: string | undefined
+  /** Begin as this snapshot instead of a template. */
+  snapshotId?: string | undefined
+  /** Volumes by the path that they shall have: their id, or more. */
+  volumes?: Record<string, string | Volume | Mount> | undefined
   /** How long to wait for a template that is still being made. Default 10 minutes. */
   templateTimeoutMs?: number | undefined
+}
+
+export interface Mount {
+  volumeId: string
+  readOnly?: boolean | undefined
 }
 
 export interface ListOptions extends RequestOptions {
@@ -158,7 +168,10 @@ export class Sandboxes {
     const deadline = Date.now() + (options.templateTimeoutMs ?? TEMPLATE_TIMEOUT_MS)
     const call = {
       json: {
-        template: options.template ?? 'default',
+        ...(options.snapshotId === undefined
+          ? { template: options.template ?? 'default' }
+          : { snapshot_id: options.snapshotId }),
+        ...(options.volumes === undefined ? {} : { mounts: mountsOf(options.volumes) }),
         config: configOf(options),
         ...(options.name === undefined ? {} : { name: options.name }),
         ...more
@@ -194,6 +207,19 @@ export function configOf(settings: SandboxSettings): WireSandboxConfig {
     ...(idleTtl === undefined ? {} : { idle_ttl: seconds(idleTtl) }),
     ...(resources === undefined ? {} : { resources: resourcesOf(resources) })
   }
+}
+
+function mountsOf(volumes: CreateOptions['volumes'] & object): object[] {
+  return Object.entries(volumes).map(([path, volume]) => {
+    const mount = typeof volume === 'string' ? { volumeId: volume } : volume
+    return mount instanceof Volume
+      ? { sandboxvolume_id: mount.id, mount_point: path }
+      : {
+          sandboxvolume_id: mount.volumeId,
+          mount_point: path,
+          read_only: (mount as Mount).readOnly ?? false
+        }
+  })
 }
 
 function resourcesOf({ memory, cpu, disk }: Resources): WireSandboxConfig['resources'] & object {

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Optional, TypeVar, Union
+from typing import Any, AsyncIterator, Dict, List, Optional, TypeVar, Union
 
 from .._models import (
+    DiffEntry,
     ForkAnswer,
     PauseAnswer,
     RestoreAnswer,
@@ -15,6 +16,7 @@ from .._models import (
     SnapshotList,
 )
 from .._wire import Request, Seconds, parse, path, seconds, whole_seconds
+from ._platform import Content, body_of
 from .client import AsyncClient
 
 # A dump writes all memory, a hundred forks make a hundred sandboxes.
@@ -81,6 +83,25 @@ class AsyncState:
         answer = parse(ForkAnswer.from_json, await self._client.call(request.idempotent()))
         return [self._child(each.id) for each in answer.sandboxes]
 
+    async def diff(self, since: Union[str, Snapshot, None] = None) -> AsyncIterator[DiffEntry]:
+        """Paths that are not as they were in a snapshot or another sandbox (by its id), or without
+        `since` in the template. They come as they are found."""
+        async for change in _diff(self._client, self._path, since):
+            yield change
+
+    async def diff_archive(self, since: Union[str, Snapshot, None] = None) -> AsyncIterator[bytes]:
+        """The files of `diff` as a tar, piece by piece."""
+        async for piece in _pieces(self._client, Request(
+                "GET", f"{self._path}/diff", lasting=True,
+                query={"from": _optional_id(since), "format": "tar"})):
+            yield piece
+
+    async def export(self, *, layer_only: bool = False,
+                     compression: Optional[str] = None) -> AsyncIterator[bytes]:
+        """The files as an OCI image archive, piece by piece: skopeo, umoci and podman read it."""
+        async for piece in _export(self._client, self._path, layer_only, compression):
+            yield piece
+
     async def tree(self) -> SandboxTree:
         """Which sandbox or snapshot came from which, in the tree that this one is in."""
         return parse(SandboxTree.from_json,
@@ -112,13 +133,74 @@ class AsyncSnapshots:
 
     async def delete(self, snapshot: Union[str, Snapshot]) -> None:
         """What was made from it is not touched."""
-        await self._client.call(
-            Request("DELETE", path("sandbox-rootfs-snapshots", _snapshot_id(snapshot))))
+        await self._client.call(Request("DELETE", _path_of(snapshot)))
+
+    async def diff(self, snapshot: Union[str, Snapshot],
+                   since: Union[str, Snapshot, None] = None) -> AsyncIterator[DiffEntry]:
+        """As `sandbox.diff`."""
+        async for change in _diff(self._client, _path_of(snapshot), since):
+            yield change
+
+    async def export(self, snapshot: Union[str, Snapshot], *, layer_only: bool = False,
+                     compression: Optional[str] = None) -> AsyncIterator[bytes]:
+        """As `sandbox.export`."""
+        async for piece in _export(self._client, _path_of(snapshot), layer_only, compression):
+            yield piece
+
+    async def import_archive(self, archive: Content, *, name: Optional[str] = None,
+                             description: Optional[str] = None,
+                             template: Optional[str] = None) -> Snapshot:
+        """Makes a snapshot of an image archive, such as `export` or `docker save` give: bytes, an
+        open file or pieces of bytes."""
+        return parse(Snapshot.from_json, await self._client.call(Request(
+            "POST", path("sandbox-rootfs-snapshots", "import"), content=body_of(archive),
+            query={"name": name, "description": description, "template_id": template},
+            headers={"Content-Type": "application/x-tar"}, lasting=True)))
 
     async def trees(self) -> SandboxTree:
         """Which sandbox or snapshot came from which, of all there are."""
         return parse(SandboxTree.from_json,
                      await self._client.call(Request("GET", path("sandbox-trees"))))
+
+
+async def _diff(client: AsyncClient, owner_path: str,
+                since: Union[str, Snapshot, None]) -> AsyncIterator[DiffEntry]:
+    reply = await client.open(Request("GET", f"{owner_path}/diff", lasting=True,
+                                      query={"from": _optional_id(since), "format": "ndjson"}))
+    try:
+        line = await reply.next_line()
+        while line is not None:
+            yield parse(DiffEntry.from_json, line)
+            line = await reply.next_line()
+    finally:
+        await reply.close()
+
+
+async def _export(client: AsyncClient, owner_path: str, layer_only: bool,
+                  compression: Optional[str]) -> AsyncIterator[bytes]:
+    async for piece in _pieces(client, Request(
+            "GET", f"{owner_path}/export", lasting=True,
+            query={"layer_only": layer_only, "compression": compression})):
+        yield piece
+
+
+async def _pieces(client: AsyncClient, request: Request) -> AsyncIterator[bytes]:
+    reply = await client.open(request)
+    try:
+        piece = await reply.next_piece()
+        while piece:
+            yield piece
+            piece = await reply.next_piece()
+    finally:
+        await reply.close()
+
+
+def _path_of(snapshot: Union[str, Snapshot]) -> str:
+    return path("sandbox-rootfs-snapshots", _snapshot_id(snapshot))
+
+
+def _optional_id(snapshot: Union[str, Snapshot, None]) -> Optional[str]:
+    return None if snapshot is None else _snapshot_id(snapshot)
 
 
 def _snapshot_id(snapshot: Union[str, Snapshot]) -> str:

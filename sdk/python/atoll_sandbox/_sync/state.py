@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Optional, TypeVar, Union
+from typing import Any, Iterator, Dict, List, Optional, TypeVar, Union
 
 from .._models import (
+    DiffEntry,
     ForkAnswer,
     PauseAnswer,
     RestoreAnswer,
@@ -16,6 +17,7 @@ from .._models import (
     SnapshotList,
 )
 from .._wire import Request, Seconds, parse, path, seconds, whole_seconds
+from ._platform import Content, body_of
 from .client import Client
 
 # A dump writes all memory, a hundred forks make a hundred sandboxes.
@@ -82,6 +84,25 @@ class State:
         answer = parse(ForkAnswer.from_json, self._client.call(request.idempotent()))
         return [self._child(each.id) for each in answer.sandboxes]
 
+    def diff(self, since: Union[str, Snapshot, None] = None) -> Iterator[DiffEntry]:
+        """Paths that are not as they were in a snapshot or another sandbox (by its id), or without
+        `since` in the template. They come as they are found."""
+        for change in _diff(self._client, self._path, since):
+            yield change
+
+    def diff_archive(self, since: Union[str, Snapshot, None] = None) -> Iterator[bytes]:
+        """The files of `diff` as a tar, piece by piece."""
+        for piece in _pieces(self._client, Request(
+                "GET", f"{self._path}/diff", lasting=True,
+                query={"from": _optional_id(since), "format": "tar"})):
+            yield piece
+
+    def export(self, *, layer_only: bool = False,
+               compression: Optional[str] = None) -> Iterator[bytes]:
+        """The files as an OCI image archive, piece by piece: skopeo, umoci and podman read it."""
+        for piece in _export(self._client, self._path, layer_only, compression):
+            yield piece
+
     def tree(self) -> SandboxTree:
         """Which sandbox or snapshot came from which, in the tree that this one is in."""
         return parse(SandboxTree.from_json,
@@ -113,13 +134,74 @@ class Snapshots:
 
     def delete(self, snapshot: Union[str, Snapshot]) -> None:
         """What was made from it is not touched."""
-        self._client.call(
-            Request("DELETE", path("sandbox-rootfs-snapshots", _snapshot_id(snapshot))))
+        self._client.call(Request("DELETE", _path_of(snapshot)))
+
+    def diff(self, snapshot: Union[str, Snapshot],
+             since: Union[str, Snapshot, None] = None) -> Iterator[DiffEntry]:
+        """As `sandbox.diff`."""
+        for change in _diff(self._client, _path_of(snapshot), since):
+            yield change
+
+    def export(self, snapshot: Union[str, Snapshot], *, layer_only: bool = False,
+               compression: Optional[str] = None) -> Iterator[bytes]:
+        """As `sandbox.export`."""
+        for piece in _export(self._client, _path_of(snapshot), layer_only, compression):
+            yield piece
+
+    def import_archive(self, archive: Content, *, name: Optional[str] = None,
+                       description: Optional[str] = None,
+                       template: Optional[str] = None) -> Snapshot:
+        """Makes a snapshot of an image archive, such as `export` or `docker save` give: bytes, an
+        open file or pieces of bytes."""
+        return parse(Snapshot.from_json, self._client.call(Request(
+            "POST", path("sandbox-rootfs-snapshots", "import"), content=body_of(archive),
+            query={"name": name, "description": description, "template_id": template},
+            headers={"Content-Type": "application/x-tar"}, lasting=True)))
 
     def trees(self) -> SandboxTree:
         """Which sandbox or snapshot came from which, of all there are."""
         return parse(SandboxTree.from_json,
                      self._client.call(Request("GET", path("sandbox-trees"))))
+
+
+def _diff(client: Client, owner_path: str,
+          since: Union[str, Snapshot, None]) -> Iterator[DiffEntry]:
+    reply = client.open(Request("GET", f"{owner_path}/diff", lasting=True,
+                                      query={"from": _optional_id(since), "format": "ndjson"}))
+    try:
+        line = reply.next_line()
+        while line is not None:
+            yield parse(DiffEntry.from_json, line)
+            line = reply.next_line()
+    finally:
+        reply.close()
+
+
+def _export(client: Client, owner_path: str, layer_only: bool,
+            compression: Optional[str]) -> Iterator[bytes]:
+    for piece in _pieces(client, Request(
+            "GET", f"{owner_path}/export", lasting=True,
+            query={"layer_only": layer_only, "compression": compression})):
+        yield piece
+
+
+def _pieces(client: Client, request: Request) -> Iterator[bytes]:
+    reply = client.open(request)
+    try:
+        piece = reply.next_piece()
+        while piece:
+            yield piece
+            piece = reply.next_piece()
+    finally:
+        reply.close()
+
+
+def _path_of(snapshot: Union[str, Snapshot]) -> str:
+    return path("sandbox-rootfs-snapshots", _snapshot_id(snapshot))
+
+
+def _optional_id(snapshot: Union[str, Snapshot, None]) -> Optional[str]:
+    return None if snapshot is None else _snapshot_id(snapshot)
 
 
 def _snapshot_id(snapshot: Union[str, Snapshot]) -> str:
