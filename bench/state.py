@@ -292,8 +292,8 @@ def bench_forks(url, key, api, counts, rounds):
     figures = {}
     try:
         box.code(HEAP)
+        # What takes warm interpreters along has a bench of its own: warm_forks.py.
         for name, memory, ask in (("files", None, say_hello),
-                                  ("interpreters", "interpreters", ask_python),
                                   ("processes (CRIU)", True, ask_python)):
             for count in counts:
                 try:

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "cli/rfc3339.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
 #include "cli/tree_drawing.h"
@@ -11,7 +10,7 @@ namespace atl::cli {
 namespace {
 
 std::string ago(std::string_view time, UnixMillis now) {
-  const auto when = parse_rfc3339_ms(time);
+  const auto when = parse_rfc3339(time);
   return when ? concat(format_age((now - *when) / 1000), " ago") : std::string{};
 }
 

@@ -4,7 +4,6 @@
 #include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "cli/rfc3339.h"
 #include "cli/table.h"
 #include "cli/volume.h"
 
@@ -92,7 +91,7 @@ Task<int> list_volumes(CommandContext& context) {
   Table table{{"VOLUME", "MODE", "BACKEND", "USED", "SIZE", "AGE", "MOUNTED IN"}};
   std::string ids;
   for (const Json& volume : *volumes.as_array()) {
-    const auto created = parse_rfc3339_ms(text_member(volume, "created_at"));
+    const auto created = parse_rfc3339(text_member(volume, "created_at"));
     const Json* mounted = volume.find("mounted_in");
     std::string where;
     if (mounted != nullptr && mounted->as_array() != nullptr) {
@@ -168,7 +167,7 @@ Task<int> list_snapshots(CommandContext& context, const VolumeOptions& options) 
   Table table{{"SNAPSHOT", "NAME", "SIZE", "AGE", "DESCRIPTION"}};
   std::string ids;
   for (const Json& snapshot : *snapshots.as_array()) {
-    const auto created = parse_rfc3339_ms(text_member(snapshot, "created_at"));
+    const auto created = parse_rfc3339(text_member(snapshot, "created_at"));
     ids += printable(text_member(snapshot, "id")) + "\n";
     table.add({printable(text_member(snapshot, "id")), printable(text_member(snapshot, "name")),
                held_bytes(snapshot, "size_bytes"),
