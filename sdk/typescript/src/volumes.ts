@@ -1,5 +1,4 @@
 // Volumes: directories that outlive sandboxes and are mounted into them.
-import { NotFoundError } from './errors.js'
 import { Files } from './files.js'
 import { seconds } from './time.js'
 import type { Duration } from './time.js'
@@ -141,13 +140,7 @@ export class Volume {
    */
   async delete(options: RequestOptions & { force?: boolean } = {}): Promise<void> {
     const { force, ...request } = options
-    try {
-      await this.#transport.json('DELETE', this.#path, { ...request, query: { force } })
-    } catch (error) {
-      if (!(error instanceof NotFoundError)) {
-        throw error
-      }
-    }
+    await this.#transport.json('DELETE', this.#path, { ...request, query: { force } })
   }
 
   /** Deletes a volume that was made by `create` or `fork`; leaves one that was there before. */

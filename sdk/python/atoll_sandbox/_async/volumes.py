@@ -5,7 +5,6 @@ from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any, List, Mapping, Optional, Type, Union
 
-from .._errors import NotFoundError
 from .._models import (
     Volume as VolumeInfo,
     VolumeAccessMode,
@@ -68,14 +67,10 @@ class AsyncVolume:
     async def delete_snapshot(self, snapshot: Union[str, VolumeSnapshot]) -> None:
         await self._client.call(Request("DELETE", self._snapshot_path(snapshot)))
 
-    async def delete(self, *, force: bool = False) -> bool:
-        """Deletes it with everything in it; while a sandbox has it mounted only with `force`.
-        False: it was gone before."""
-        try:
-            await self._client.call(Request("DELETE", self._path, query={"force": force}))
-            return True
-        except NotFoundError:
-            return False
+    async def delete(self, *, force: bool = False) -> None:
+        """Deletes it with everything in it; while a sandbox has it mounted only with `force`. One
+        that is gone is no error."""
+        await self._client.call(Request("DELETE", self._path, query={"force": force}))
 
     async def __aenter__(self) -> AsyncVolume:
         return self
@@ -122,9 +117,9 @@ class AsyncVolumes:
         answer = await self._client.call(Request("GET", path("sandboxvolumes")))
         return parse(_volumes_of, answer)
 
-    async def delete(self, id: str, *, force: bool = False) -> bool:
-        """False: it was gone before."""
-        return await AsyncVolume(self._client, id).delete(force=force)
+    async def delete(self, id: str, *, force: bool = False) -> None:
+        """One that is gone is no error."""
+        await AsyncVolume(self._client, id).delete(force=force)
 
     async def _connect(self, id: str) -> AsyncVolume:
         volume = AsyncVolume(self._client, id)

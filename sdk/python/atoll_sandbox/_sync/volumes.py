@@ -6,7 +6,6 @@ from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any, List, Mapping, Optional, Type, Union
 
-from .._errors import NotFoundError
 from .._models import (
     Volume as VolumeInfo,
     VolumeAccessMode,
@@ -69,14 +68,10 @@ class Volume:
     def delete_snapshot(self, snapshot: Union[str, VolumeSnapshot]) -> None:
         self._client.call(Request("DELETE", self._snapshot_path(snapshot)))
 
-    def delete(self, *, force: bool = False) -> bool:
-        """Deletes it with everything in it; while a sandbox has it mounted only with `force`.
-        False: it was gone before."""
-        try:
-            self._client.call(Request("DELETE", self._path, query={"force": force}))
-            return True
-        except NotFoundError:
-            return False
+    def delete(self, *, force: bool = False) -> None:
+        """Deletes it with everything in it; while a sandbox has it mounted only with `force`. One
+        that is gone is no error."""
+        self._client.call(Request("DELETE", self._path, query={"force": force}))
 
     def __enter__(self) -> Volume:
         return self
@@ -123,9 +118,9 @@ class Volumes:
         answer = self._client.call(Request("GET", path("sandboxvolumes")))
         return parse(_volumes_of, answer)
 
-    def delete(self, id: str, *, force: bool = False) -> bool:
-        """False: it was gone before."""
-        return Volume(self._client, id).delete(force=force)
+    def delete(self, id: str, *, force: bool = False) -> None:
+        """One that is gone is no error."""
+        Volume(self._client, id).delete(force=force)
 
     def _connect(self, id: str) -> Volume:
         volume = Volume(self._client, id)
