@@ -62,7 +62,7 @@ export interface TreeNode {
   readonly parentId: string | undefined
   /** 0 begins the next tree. */
   readonly depth: number
-  readonly cause: 'template' | 'fork' | 'claim' | 'snapshot'
+  readonly cause: WireTree['nodes'][number]['cause']
   readonly name: string | undefined
   readonly template: string
   /** Of a sandbox that is there. */
