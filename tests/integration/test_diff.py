@@ -1,5 +1,6 @@
 """What changed: diffs of real sandboxes, held against a model of their trees."""
 import base64
+import hashlib
 import io
 import json
 import os
@@ -199,9 +200,9 @@ def expected_changes(before, after):
         if old is None:
             changes[path] = "added"
             continue
-        same = dict(entry) == dict(old) if entry["type"] != "dir" or old["type"] != "dir" else \
-            {**entry, "mtime": 0} == {**old, "mtime": 0}
-        if not same:
+        if entry["type"] == old["type"] == "dir":
+            entry, old = {**entry, "mtime": 0}, {**old, "mtime": 0}
+        if entry != old:
             changes[path] = "changed"
     for path in before.keys() - after.keys():
         # Only the topmost of what is gone, and not what a file took the place of.
@@ -210,15 +211,12 @@ def expected_changes(before, after):
         if parent(path) in before and parent(path) not in after:
             continue
         changes[path] = "removed"
-    # What is in a directory that was something else before is new.
     return changes
 
 
 def apply_layer(before, archive, root):
     """The tree of a walk, changed by the tar of a diff."""
-    import hashlib
     tree = {path: dict(entry) for path, entry in before.items()}
-    names = {}
 
     def forget(path):
         for other in [p for p in tree if p == path or p.startswith(path + b"/")]:
@@ -258,7 +256,6 @@ def apply_layer(before, archive, root):
                 entry["target"] = base64.b64encode(os.fsencode(member.linkname)).decode()
                 entry["mode"] = 0o777
             tree[path] = entry
-            names[path] = member
     return tree
 
 
