@@ -104,6 +104,7 @@ class DirectoryPool final : public Pool {
     TRY_DO(check_name("upper", id));
     TRY_DO(check_limit(limit_bytes));
     const std::string temporary = unique_name(kNewPrefix, id);
+    TRY_DO(check_writable());
     TRY_DO(ATOLL_FAULT_CHECK("layers.upper.create"));
     TRY_DO(volumes_->create(uppers_.get(), temporary, limit_bytes));
     ATOLL_FAULT_POINT("layers.upper.half_made");
@@ -176,6 +177,7 @@ class DirectoryPool final : public Pool {
     if (has_snapshot(snapshot_id)) {
       return fail(Code::kAlreadyExists, concat("snapshot ", snapshot_id, " already exists"));
     }
+    TRY_DO(check_writable());
     TRY_DO(ATOLL_FAULT_CHECK("layers.snapshot.create"));
     TRY_DO(prepare_inheritance(*volumes_, {uppers_.get(), id}));
     ATOLL_FAULT_POINT("layers.snapshot.prepared");
@@ -322,6 +324,19 @@ class DirectoryPool final : public Pool {
     return {};
   }
 
+  // A file system that the kernel does not trust any more takes no writes.
+  Result<> check_writable() const {
+    struct statvfs info{};
+    if (::fstatvfs(uppers_.get(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0) {
+      return fail(Code::kUnavailable,
+                  concat("the storage of this node is read-only; look for the reason in the "
+                         "kernel's log, repair and mount ",
+                         root_path_, " again"),
+                  "storage_read_only");
+    }
+    return {};
+  }
+
   Result<> sync() const {
     TRY_DO(ATOLL_FAULT_CHECK("layers.sync"));
     if (::syncfs(layers_.get()) != 0) {
@@ -376,6 +391,7 @@ class DirectoryPool final : public Pool {
     if (!has_snapshot(snapshot_id)) {
       return fail(Code::kNotFound, concat("there is no snapshot ", snapshot_id));
     }
+    TRY_DO(check_writable());
     TRY_DO(ATOLL_FAULT_CHECK("layers.copy.create"));
     std::string temporary = unique_name(kNewPrefix, id);
     auto copied =

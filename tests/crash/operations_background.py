@@ -7,6 +7,7 @@ import tarfile
 import time
 
 import witness
+from harness import kernel
 from harness.server import wait_until
 from operation import SNAPSHOTS, NotDone, Operation
 
@@ -103,10 +104,13 @@ class Restart(Background):
         self.dead = self.sandbox()
 
     def run(self):
-        if self.victim == "node":
-            # Its cell dies while nobody looks.
-            os.kill(min(self.server.cell_processes(self.dead.id)), signal.SIGKILL)
         self.killed = self.server.daemons()[self.victim]
+        if self.victim == "node":
+            # One cell dies while nobody looks.
+            os.kill(self.killed, signal.SIGSTOP)
+            guest = min(self.server.cell_processes(self.dead.id))
+            os.kill(guest, signal.SIGKILL)
+            wait_until(lambda: not kernel.alive(guest), 20, "the cell is dead")
         os.kill(self.killed, signal.SIGKILL)
         return True
 

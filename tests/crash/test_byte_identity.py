@@ -23,8 +23,9 @@ from tree_model import TreeModel
 
 SEED = int(os.environ.get("ATOLL_IDENTITY_SEED", random.SystemRandom().randrange(1 << 32)))
 WHOLE = os.environ.get("ATOLL_CRASH_CASES") == "all"
-STEPS = int(os.environ.get("ATOLL_IDENTITY_STEPS", "250" if WHOLE else "60"))
-ROOTS = ["/data", "/usr/lib/python3.11/json", "/usr/lib/python3.11/email"]
+STEPS = int(os.environ.get("ATOLL_IDENTITY_STEPS", "250" if WHOLE else "40"))
+# The second and third came with the template, and our own program does not need them.
+ROOTS = ["/data", "/usr/lib/python3.11/wsgiref", "/usr/lib/python3.11/xml"]
 TOOL = "/home/user/tree_tool.py"
 RECORD = 13
 WRITER = ("import os, time\nf = os.open('/home/user/growing', os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
@@ -42,7 +43,7 @@ class Tracked:
         self.sandbox, self.model, self.records, self.paused = sandbox, model, records, paused
 
     def tool(self, *words):
-        return self.sandbox.out(["python3", "-I", TOOL, *words], user="root")
+        return self.sandbox.out(["python3", "-IB", TOOL, *words], user="root")
 
     def change(self, generator):
         changes = self.model.changes(generator, generator.randrange(1, 30))
@@ -64,7 +65,7 @@ class Tracked:
         self.records = count
 
     def start_writer(self):
-        self.sandbox.start(["python3", "-I", "-c", WRITER], user="root")
+        self.sandbox.start(["python3", "-IB", "-c", WRITER], user="root")
 
 
 class World:
@@ -77,7 +78,7 @@ class World:
         sandbox = self.client.create(disk="2Gi")
         sandbox.out("mkdir /data", user="root")
         sandbox.write(TOOL, pathlib.Path(tree_tool.__file__).read_text())
-        described = sandbox.out(["python3", "-I", TOOL, "manifest", *ROOTS], user="root")
+        described = sandbox.out(["python3", "-IB", TOOL, "manifest", *ROOTS], user="root")
         tracked = Tracked(sandbox, TreeModel(ROOTS, described.splitlines()))
         tracked.start_writer()
         wait_until(lambda: self.client.call("GET", sandbox.file_path("/home/user/growing")).status == 200,

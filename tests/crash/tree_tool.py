@@ -121,6 +121,7 @@ def apply_one(verb, path, *rest):
         finish(path, *rest, None)
     elif verb == "symlink":
         os.symlink(encode(rest[0]), path)
+        os.lchown(path, 0, 0)   # a directory may pass on its group
     elif verb == "link":
         os.link(encode(rest[0]), path)
     elif verb == "rename":
