@@ -739,7 +739,6 @@ class VolumeMountState:
     read_only: bool
     state: Literal["mounted"]
     mounted_at: datetime
-    mounted_duration_sec: Optional[int] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> VolumeMountState:
@@ -749,7 +748,6 @@ class VolumeMountState:
             read_only=data["read_only"],
             state=data["state"],
             mounted_at=_time(data["mounted_at"]),
-            mounted_duration_sec=data.get("mounted_duration_sec"),
         )
 
 
