@@ -39,14 +39,20 @@ Result<> validate_labels(const StringMap& labels);
 struct Sandboxes::Entry {
   Sandbox row;
   std::string guest_socket;
-  bool busy = false;        // somebody holds it
-  bool gone = false;        // its row is removed: whoever waited for it must give up
-  bool pausing = false;     // its cell stands still, or will in a moment; the row does not say so
-  bool restarting = false;  // `running` in the store, but there is no cell at this moment
-  bool unwanted = false;    // its claim failed: it goes whatever its row says
-  bool unsaved = false;     // its deadlines moved with the clock; the store does not know yet
-  bool unsettled = false;   // row and cell may differ: nobody knows how an operation ended
-  std::string claim_key;    // of the claim that failed; forgotten before the row
+  bool busy = false;         // somebody holds it
+  bool gone = false;         // its row is removed: whoever waited for it must give up
+  bool pausing = false;      // its cell stands still, or will in a moment; the row does not say so
+  bool restarting = false;   // `running` in the store, but there is no cell at this moment
+  bool dumped = false;       // paused, its memory on disk
+  bool from_memory = false;  // how its last restart ended
+  std::string restart_reason;           // why not from memory, when there was some
+  std::string dump_refused;             // why its memory could not go to disk
+  std::optional<UnixMillis> paused_at;  // as far as this process knows
+  std::optional<UnixMillis> dump_at;    // its memory goes to disk then
+  bool unwanted = false;                // its claim failed: it goes whatever its row says
+  bool unsaved = false;    // its deadlines moved with the clock; the store does not know yet
+  bool unsettled = false;  // row and cell may differ: nobody knows how an operation ended
+  std::string claim_key;   // of the claim that failed; forgotten before the row
   Event released;
   std::size_t uses = 0;
   UnixMillis last_used_at = 0;             // this process's start counts as use

@@ -26,6 +26,7 @@ class FakeNode final : public node::Node {
     bool running = false;
     bool frozen = false;
     bool upper = false;
+    bool dumped = false;
     std::string guest_socket;
   };
 
@@ -46,6 +47,8 @@ class FakeNode final : public node::Node {
   std::size_t creates = 0;
   std::size_t synced = 0;  // cells that ended with their disk made durable
   bool has_freezer = true;
+  bool has_dumps = true;
+  std::string undumpable;  // why not; empty: everything can be dumped
 
   void kill(const std::string& id) {
     cells[id].running = cells[id].frozen = false;
@@ -70,6 +73,8 @@ class FakeNode final : public node::Node {
     node::HelloAnswer answer;
     answer.runtime = "fake";
     answer.disk_quota = true;
+    answer.memory_dump = has_dumps;
+    answer.memory_dump_reason = has_dumps ? "" : "no criu";
     answer.templates = templates;
     answer.pool_total_bytes = 100ULL << 30;
     co_return std::move(answer);
@@ -94,7 +99,11 @@ class FakeNode final : public node::Node {
     cell.running = cell.upper = true;
     cell.guest_socket = guest_socket_of ? guest_socket_of(request.id) : "/nowhere";
     requests[request.id] = request;
-    const node::CellInfo info{.id = request.id, .running = true, .guest_socket = cell.guest_socket};
+    const node::CellInfo info{.id = request.id,
+                              .running = true,
+                              .guest_socket = cell.guest_socket,
+                              .restored = cell.dumped && request.restore_memory};
+    cell.dumped = false;
     CO_TRY_DO(co_await travel());
     CO_TRY_DO(judge_after(answers));
     co_return info;
@@ -106,6 +115,7 @@ class FakeNode final : public node::Node {
     const auto found = cells.find(request.id);
     if (found != cells.end() && request.keep_upper && found->second.upper) {
       found->second.running = found->second.frozen = false;
+      found->second.dumped = found->second.dumped && request.keep_dump;
     } else if (found != cells.end()) {
       cells.erase(found);
     }
@@ -119,7 +129,7 @@ class FakeNode final : public node::Node {
     CO_TRY_DO(judge_before("list"));
     std::vector<node::CellInfo> infos;
     for (const auto& [id, cell] : cells) {
-      infos.push_back({id, cell.running, cell.frozen, cell.guest_socket});
+      infos.push_back({id, cell.running, cell.frozen, cell.guest_socket, cell.dumped});
     }
     co_return std::move(infos);
   }
@@ -141,6 +151,23 @@ class FakeNode final : public node::Node {
   }
   Task<> freeze(std::string id) override { return set_frozen(std::move(id), "freeze", true); }
   Task<> thaw(std::string id) override { return set_frozen(std::move(id), "thaw", false); }
+
+  Task<node::DumpAnswer> dump(std::string id) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("dump"));
+    const auto found = cells.find(id);
+    if (found == cells.end() || !found->second.running) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    if (!undumpable.empty()) {
+      co_return fail(Code::kFailedPrecondition, undumpable, "not_dumpable");
+    }
+    found->second.running = found->second.frozen = false;
+    found->second.dumped = true;
+    CO_TRY_DO(co_await travel());
+    CO_TRY_DO(judge_after(answers));
+    co_return node::DumpAnswer{1 << 20};
+  }
 
   Task<node::SnapshotAnswer> snapshot(node::SnapshotRequest request) override {
     CO_TRY_DO(co_await travel());

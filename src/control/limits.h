@@ -46,6 +46,8 @@ inline constexpr std::uint64_t kFileCellMemoryBytes = 256ULL << 20;
 inline constexpr std::uint32_t kFileCellProcesses = 256;
 inline constexpr std::uint64_t kFileCellDiskBytes = 16ULL << 20;
 // A pause waits for everything the sandbox wrote to reach the disk.
+// How often the host is asked whether memory is short.
+inline constexpr Duration kPressureInterval = std::chrono::seconds{5};
 inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
 inline constexpr Duration kReadyWait =
     std::chrono::seconds{5};  // of a claim, for a node that restarts

@@ -39,6 +39,7 @@ struct Origin {
   std::string parent_id;            // the sandbox
   bool ephemeral_tmp = false;       // as that one
   store::Descent descent;
+  bool memory = false;  // with the processes of that moment too
 };
 
 struct ClaimRequest {
@@ -86,11 +87,13 @@ struct SandboxUpdate {
 // What a pause does with the processes.
 enum class PauseMemory : std::uint8_t {
   kKeep,  // they stand still and go on where they were
+  kDump,  // as kKeep, but on disk: they take no memory meanwhile
   kDrop,  // they end; the disk stays
 };
 struct PauseAnswer {
   Sandbox sandbox;
   PauseMemory memory = PauseMemory::kDrop;  // what was done: keeping takes a freezer
+  std::string reason;                       // why not what was asked for
 };
 struct ResumeAnswer {
   enum class Restored : std::uint8_t { kNothing, kMemory, kFilesystem };  // kNothing: it ran

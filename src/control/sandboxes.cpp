@@ -40,6 +40,8 @@ Sandboxes::Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock
       removals_(metrics.counter("atoll_control_removals_total", "Sandboxes removed")),
       restarts_(metrics.counter("atoll_control_restarts_total",
                                 "Sandboxes started again from their filesystem")),
+      dumps_(metrics.counter("atoll_control_dumps_total",
+                             "Paused sandboxes whose memory went to disk")),
       pauses_(metrics.counter("atoll_control_pauses_total", "Sandboxes paused")),
       resumes_(metrics.counter("atoll_control_resumes_total", "Sandboxes resumed")),
       failures_(metrics.counter("atoll_control_failures_total", "Sandboxes marked as failed")),

@@ -40,6 +40,8 @@ namespace atl::control {
 struct SandboxesOptions {
   std::size_t max_sandboxes = 1000;
   ResourcePolicy resources;
+  std::int64_t dump_after_seconds = 0;    // the memory of a paused one goes to disk; 0: never
+  std::function<bool()> memory_is_short;  // then that happens earlier; empty: never
 };
 
 // Where a guest can be reached, and what its processes get.
@@ -117,7 +119,11 @@ class Sandboxes {
   Task<ResumeAnswer> resume(std::string team_id, std::string id);
   // The disk as it is now becomes the node's snapshot. Answers the row it had then. A running
   // sandbox stands still meanwhile.
-  Task<Sandbox> snapshot_disk(std::string team_id, std::string id, std::string snapshot_id);
+  Task<Sandbox> snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
+                              bool memory = false);
+  // Whether this node can keep memory on disk, and why not.
+  bool dumps_memory() const { return dumps_memory_; }
+  const std::string& dumps_memory_reason() const { return dumps_memory_reason_; }
   Task<Sandbox> restore_disk(std::string team_id, std::string id, DiskMoment moment, bool force);
   Task<Sandbox> update(std::string team_id, std::string id, SandboxUpdate change);
   // Starts ttl and hard_ttl again; the ttl with another length, when one is given.
@@ -190,6 +196,10 @@ class Sandboxes {
                                  bool force);
   Task<> exchange_disk(EntryPointer entry, DiskMoment moment);
   Task<> take_back_pause(EntryPointer entry, Error error);
+  Task<> dump_held(EntryPointer entry);
+  void plan_dump(Entry& entry) const;
+  Task<> dump_under_pressure();
+  EntryPointer longest_frozen() const;
   Task<> end_cell(EntryPointer entry, bool sync = false);
   static PauseMemory kept_memory(const Entry& entry);
   Task<ResumeAnswer> resume_now(std::string team_id, std::string id);
@@ -232,6 +242,8 @@ class Sandboxes {
   std::function<std::set<std::string>()> also_used_layers_;
   std::function<bool(std::string_view)> also_needs_template_;
   bool ready_ = false;
+  bool dumps_memory_ = false;
+  std::string dumps_memory_reason_;
   bool sampling_ = false;  // the node keeps an account of disks: asking costs little
   Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
@@ -254,6 +266,7 @@ class Sandboxes {
   Counter& failed_claims_;
   Counter& removals_;
   Counter& restarts_;
+  Counter& dumps_;
   Counter& pauses_;
   Counter& resumes_;
   Counter& failures_;

@@ -280,6 +280,7 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
                              .layers = entry->row.layers,
                              .limits = node_limits(entry->row.limits),
                              .from_snapshot = request.origin ? request.origin->snapshot_id : "",
+                             .restore_memory = request.origin && request.origin->memory,
                              .ephemeral_tmp = entry->row.ephemeral_tmp,
                              .mounts = node_mounts(entry->row.mounts)};
   auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,

@@ -8,14 +8,15 @@
 
 namespace atl::control {
 
-Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id,
-                                       std::string snapshot_id) {
+Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
+                                       bool memory) {
   CO_TRY(const auto entry, find(team_id, id));
   CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   const Flag pausing{entry->pausing};
   auto taken = co_await with_deadline(
-      kPauseTimeout, node_.snapshot({.id = entry->row.id, .snapshot = std::move(snapshot_id)}));
+      kPauseTimeout,
+      node_.snapshot({.id = entry->row.id, .snapshot = std::move(snapshot_id), .memory = memory}));
   if (!taken) {
     co_return fail(std::move(taken).error().note(concat("taking a snapshot of ", id)));
   }

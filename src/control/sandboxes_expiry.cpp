@@ -64,7 +64,9 @@ std::optional<UnixMillis> Sandboxes::due_at(const Entry& entry) {
     return due;
   }
   if (entry.row.status != SandboxStatus::kRunning) {
-    return entry.row.hard_expires_at;  // the others pause, and this one stands still
+    // The others pause, and this one stands still.
+    due = entry.row.hard_expires_at;
+    return entry.dump_at && (!due || *entry.dump_at < *due) ? entry.dump_at : due;
   }
   const auto idle = entry.uses > 0 ? std::nullopt : idle_due_at(entry.row, entry.last_used_at);
   for (const auto& each : {entry.row.expires_at, entry.row.hard_expires_at, idle}) {

@@ -5,7 +5,8 @@
 // says `paused` after the cell stands still and `running` before it moves again, so a crash in
 // between leaves a `running` row with a frozen cell, which reconcile() thaws, or without one, which
 // it restarts: a pause that nobody was promised is undone. A paused row without a cell resumes from
-// its disk, and the answer says so.
+// its memory on disk when there is some (sandboxes_memory.cpp), else from its files, and the answer
+// says which.
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -28,18 +29,28 @@ Task<PauseAnswer> Sandboxes::pause_now(std::string team_id, std::string id, Paus
   CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   CO_TRY_DO(co_await pause_held(entry, memory));
-  co_return PauseAnswer{view(*entry), kept_memory(*entry)};
+  PauseAnswer answer{view(*entry), kept_memory(*entry), {}};
+  if (memory == PauseMemory::kDump && answer.memory != PauseMemory::kDump) {
+    answer.reason = entry->dump_refused;
+  }
+  co_return std::move(answer);
 }
 
 PauseMemory Sandboxes::kept_memory(const Entry& entry) {
+  if (entry.dumped) {
+    return PauseMemory::kDump;
+  }
   return entry.guest_socket.empty() ? PauseMemory::kDrop : PauseMemory::kKeep;
 }
 
 // REQUIRES: the entry is held.
 Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
   if (entry->row.status == SandboxStatus::kPaused) {
-    if (memory == PauseMemory::kDrop && kept_memory(*entry) == PauseMemory::kKeep) {
+    if (memory == PauseMemory::kDrop && kept_memory(*entry) != PauseMemory::kDrop) {
       CO_TRY_DO(co_await end_cell(entry));
+    }
+    if (memory == PauseMemory::kDump && kept_memory(*entry) == PauseMemory::kKeep) {
+      co_return co_await dump_held(entry);
     }
     co_return ok();
   }
@@ -71,9 +82,15 @@ Task<> Sandboxes::pause_held(EntryPointer entry, PauseMemory memory) {
   CO_TRY_DO(std::move(changed));
   ATOLL_FAULT_POINT("control.pause.recorded");
   pauses_.add();
+  entry->paused_at = clock_.now();
+  entry->dump_refused.clear();
+  plan_dump(*entry);
   schedule(*entry, due_at(*entry));
   LOG_INFO("sandbox paused", {"sandbox", entry->row.id},
            {"memory", kept_memory(*entry) == PauseMemory::kKeep});
+  if (memory == PauseMemory::kDump && kept_memory(*entry) == PauseMemory::kKeep) {
+    co_return co_await dump_held(entry);
+  }
   co_return ok();
 }
 
@@ -104,6 +121,7 @@ Task<> Sandboxes::end_cell(EntryPointer entry, bool sync) {
         std::move(ended).error().note(concat("ending the processes of ", entry->row.id)));
   }
   entry->guest_socket.clear();
+  entry->dumped = false;
   co_return ok();
 }
 
@@ -144,7 +162,7 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
   } else {
     answer.reason = entry->row.status == SandboxStatus::kFailed
                         ? concat("it had failed: ", entry->row.failure)
-                        : "its memory was not kept";
+                        : "";
   }
   entry->restarts.clear();
   if (auto restarted = co_await restart(entry); !restarted) {
@@ -153,7 +171,17 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
     }
     co_return std::move(restarted);
   }
-  answer.restored = ResumeAnswer::Restored::kFilesystem;
+  if (entry->from_memory) {
+    answer.restored = ResumeAnswer::Restored::kMemory;
+    answer.reason.clear();
+  } else {
+    answer.restored = ResumeAnswer::Restored::kFilesystem;
+    if (!entry->restart_reason.empty()) {
+      answer.reason = concat("its memory could not be restored: ", entry->restart_reason);
+    } else if (answer.reason.empty()) {
+      answer.reason = "its memory was not kept";
+    }
+  }
   note_resumed(*entry, answer);
   co_return ok();
 }

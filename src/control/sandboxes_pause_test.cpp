@@ -1,4 +1,5 @@
 // Pausing and resuming, one transition each.
+#include "control/memory_pressure.h"
 #include "control/sandboxes_fixture.h"
 
 namespace atl::control {
@@ -49,6 +50,46 @@ TEST_F(PauseTest, WithoutMemoryOnlyTheDiskStays) {
   EXPECT_FALSE(resumed->reason.empty());
   EXPECT_TRUE(node_.requests.at(id).existing_upper);
   EXPECT_EQ(resumed->sandbox.generation, 2);
+}
+
+TEST_F(PauseTest, MemoryGoesToDiskAndComesBack) {
+  const std::string id = claim()->id;
+  const auto paused = pause(id, PauseMemory::kDump);
+  ASSERT_TRUE(paused) << paused.error().message;
+  EXPECT_EQ(paused->memory, PauseMemory::kDump);
+  EXPECT_EQ(paused->reason, "");
+  EXPECT_FALSE(node_.cells.at(id).running);
+  EXPECT_EQ(store_->find_sandbox(id)->status, SandboxStatus::kPaused);
+  EXPECT_EQ(pause(id)->memory, PauseMemory::kDump) << "it stays there";
+  const auto resumed = resume(id);
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_EQ(resumed->restored, Restored::kMemory);
+  EXPECT_EQ(resumed->reason, "");
+  EXPECT_EQ(resumed->sandbox.generation, 2);
+}
+
+TEST_F(PauseTest, WhatCannotBeDumpedStaysFrozenAndSaysWhy) {
+  const std::string id = claim()->id;
+  node_.undumpable = "it is watched";
+  const auto paused = pause(id, PauseMemory::kDump);
+  ASSERT_TRUE(paused) << paused.error().message;
+  EXPECT_EQ(paused->memory, PauseMemory::kKeep);
+  EXPECT_EQ(paused->reason, "it is watched");
+  EXPECT_TRUE(node_.cells.at(id).frozen);
+  EXPECT_EQ(resume(id)->restored, Restored::kMemory);
+}
+
+TEST_F(PauseTest, DumpedMemoryCanBeDropped) {
+  const std::string id = claim()->id;
+  ASSERT_TRUE(pause(id, PauseMemory::kDump));
+  EXPECT_EQ(pause(id, PauseMemory::kDrop)->memory, PauseMemory::kDrop);
+  EXPECT_FALSE(node_.cells.at(id).dumped);
+  EXPECT_EQ(resume(id)->restored, Restored::kFilesystem);
+}
+
+TEST(MemoryPressureTest, ShortIsLessThanATenth) {
+  EXPECT_TRUE(memory_is_short("MemTotal:  1000 kB\nMemFree: 900 kB\nMemAvailable:  99 kB\n"));
+  EXPECT_FALSE(memory_is_short("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  101 kB\n"));
 }
 
 TEST_F(PauseTest, AFrozenOneCanGiveItsMemoryBackLater) {

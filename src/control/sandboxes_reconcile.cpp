@@ -124,6 +124,12 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
     }
     case SandboxStatus::kPaused:
       entry->guest_socket = cell != nullptr && cell->running ? cell->guest_socket : "";
+      entry->dumped = cell != nullptr && cell->dumped;
+      if (!entry->paused_at) {
+        entry->paused_at = clock_.now();
+      }
+      plan_dump(*entry);
+      schedule(*entry, due_at(*entry));
       if (!entry->guest_socket.empty() && !cell->frozen) {
         settle(*entry, co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id)));
       }
@@ -139,11 +145,15 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
   co_return ok();
 }
 
-// A new cell on the old filesystem. REQUIRES: the entry is held. When it
-// fails for good, the row is `failed`; when the node did not answer, the row stays `running`.
+// A new cell on the old filesystem, with the processes it had when they are on disk. REQUIRES: the
+// entry is held. When it fails for good, the row is `failed`; when the node did not answer, the row
+// stays `running`.
 Task<> Sandboxes::restart(EntryPointer entry) {
   const Flag restarting{entry->restarting};
   entry->guest_socket.clear();
+  entry->dumped = false;
+  entry->dump_at.reset();
+  entry->paused_at.reset();
   store::Transition next{.status = SandboxStatus::kRunning,
                          .generation = entry->row.generation + 1};
   if (entry->row.status != SandboxStatus::kRunning) {
@@ -151,7 +161,7 @@ Task<> Sandboxes::restart(EntryPointer entry) {
   }
   CO_TRY_DO(co_await change(*entry, std::move(next), store::Durability::kQuick));
   ATOLL_FAULT_POINT("control.restart.recorded");
-  node::DestroyRequest clear{.id = entry->row.id, .keep_upper = true};
+  node::DestroyRequest clear{.id = entry->row.id, .keep_upper = true, .keep_dump = true};
   auto cleared = co_await with_deadline(kNodeTimeout, node_.destroy(std::move(clear)));
   if (!cleared && cleared.error().code != Code::kNotFound) {
     co_return fail(std::move(cleared).error().note(concat("clearing ", entry->row.id)));
@@ -162,6 +172,7 @@ Task<> Sandboxes::restart(EntryPointer entry) {
                               .layers = entry->row.layers,
                               .limits = node_limits(entry->row.limits),
                               .existing_upper = true,
+                              .restore_memory = true,
                               .ephemeral_tmp = entry->row.ephemeral_tmp,
                               .mounts = node_mounts(entry->row.mounts)};
   auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
@@ -174,8 +185,11 @@ Task<> Sandboxes::restart(EntryPointer entry) {
   }
   ATOLL_FAULT_POINT("control.restart.started");
   entry->guest_socket = cell->guest_socket;
+  entry->from_memory = cell->restored;
+  entry->restart_reason = cell->reason;
   restarts_.add();
-  LOG_WARN("sandbox started again from its filesystem", {"sandbox", entry->row.id},
+  LOG_WARN("sandbox started again", {"sandbox", entry->row.id},
+           {"from", cell->restored ? "memory" : "filesystem"},
            {"generation", entry->row.generation});
   co_return ok();
 }

@@ -23,6 +23,7 @@ Task<> Sandboxes::run() {
   scope.spawn("clock", save_moved_deadlines());
   scope.spawn("settle", settle_all());
   scope.spawn("usage", sample_all());
+  scope.spawn("memory", dump_under_pressure());
   auto ended = co_await keep_node_session();
   set_ready(false);
   (void)co_await scope.cancel_and_join();

@@ -11,6 +11,8 @@ namespace atl::control {
 Task<> Sandboxes::refresh_templates() {
   CO_TRY(auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
   sampling_ = hello.disk_quota;
+  dumps_memory_ = hello.memory_dump;
+  dumps_memory_reason_ = hello.memory_dump_reason;
   if (hello.pool_total_bytes != 0) {
     ResourcePolicy& policy = options_.resources;
     policy.max_disk_bytes = std::clamp(hello.pool_total_bytes >> 20 << 20, policy.min_disk_bytes,

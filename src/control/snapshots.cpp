@@ -308,7 +308,7 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
     CO_TRY_DO(co_await asked.hooks.before_moment());
   }
   CO_TRY(const Sandbox parent,
-         co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment));
+         co_await sandboxes_.snapshot_disk(request.team_id, sandbox_id, moment, asked.memory));
   if (asked.hooks.after_moment) {
     asked.hooks.after_moment();
   }
@@ -325,7 +325,8 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
                           .limits = parent.limits,
                           .parent_id = parent.id,
                           .ephemeral_tmp = parent.ephemeral_tmp,
-                          .descent = {.parent_id = parent.id, .cause = "fork"}};
+                          .descent = {.parent_id = parent.id, .cause = "fork"},
+                          .memory = asked.memory};
   if (MountKeeper* const keeper = sandboxes_.mount_keeper();
       keeper != nullptr && !parent.mounts.empty()) {
     CO_TRY(*forked, co_await keeper->fork(request.team_id, parent.mounts, request.count));

@@ -62,6 +62,7 @@ struct ForkHooks {
 struct ForkRequest {
   std::size_t count = 1;
   bool start = false;                       // false: the children are paused
+  bool memory = false;                      // with the parent's processes
   std::optional<std::int64_t> ttl_seconds;  // else the parent's
   std::optional<std::int64_t> hard_ttl_seconds;
   std::optional<ClaimOnce> once;

@@ -16,6 +16,7 @@
 #include "control/contexts.h"
 #include "control/diffs.h"
 #include "control/identity.h"
+#include "control/memory_pressure.h"
 #include "control/resources.h"
 #include "control/sandboxes.h"
 #include "control/snapshots.h"
@@ -154,8 +155,13 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Identity identity{access, clock};
   CO_TRY_DO(co_await identity.load());
   CO_TRY_DO(co_await identity.ensure_admin_key(std::move(admin_hash)));
-  control::Sandboxes sandboxes{
-      access, *node, clock, metrics, {.resources = control::host_resource_policy()}};
+  control::Sandboxes sandboxes{access,
+                               *node,
+                               clock,
+                               metrics,
+                               {.resources = control::host_resource_policy(),
+                                .dump_after_seconds = options.dump_after_seconds,
+                                .memory_is_short = control::host_memory_is_short}};
   CO_TRY_DO(co_await sandboxes.start());
   control::Snapshots snapshots{access, *node, sandboxes, clock};
   CO_TRY_DO(co_await snapshots.start());

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/cli.h"
 #include "daemon/api_process.h"
+#include "daemon/criu_adapter.h"
 #include "daemon/layout.h"
 #include "daemon/node_process.h"
 #include "daemon/options.h"
@@ -58,7 +59,10 @@ int serve(std::span<char* const> words) {
 
 std::vector<cli::DoctorCheck> host_checks() {
   std::vector<cli::DoctorCheck> checks;
-  for (runtime::HostCheck& check : runtime::check_host()) {
+  std::vector<runtime::HostCheck> found = runtime::check_host();
+  found.push_back(runtime::check_memory_dumps(
+      {.criu_directory = kDefaultCriuDirectory, .criu_adapter = find_criu_adapter()}));
+  for (runtime::HostCheck& check : found) {
     checks.push_back({std::move(check.name), static_cast<cli::DoctorCheck::Verdict>(check.verdict),
                       std::move(check.finding), std::move(check.advice)});
   }

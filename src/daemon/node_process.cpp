@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "daemon/child.h"
+#include "daemon/criu_adapter.h"
 #include "daemon/layout.h"
 #include "daemon/privileges.h"
 #include "daemon/progress.h"
@@ -115,7 +116,8 @@ node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
   return {.version = kVersion,
           .runtime = capabilities.name,
           .kernel_boundary = capabilities.kernel_boundary,
-          .memory_snapshot = capabilities.memory_snapshot,
+          .memory_dump = capabilities.memory_dump.possible,
+          .memory_dump_reason = capabilities.memory_dump.reason,
           .live_fork = capabilities.live_fork,
           .freeze = capabilities.freeze,
           .disk_quota = status.quota,
@@ -134,7 +136,9 @@ Result<Ground> open_ground(const NodeOptions& options, const Layout& layout) {
   TRY(ground.pool, open_pool(options, layout));
   TRY(ground.runtime, runtime::open_namespaces_runtime({.instance = layout.instance,
                                                         .guest_binary = options.guest_binary,
-                                                        .stage_dir = layout.stage_dir()}));
+                                                        .stage_dir = layout.stage_dir(),
+                                                        .criu_directory = options.criu_dir,
+                                                        .criu_adapter = find_criu_adapter()}));
   TRY(ground.uids, node::UidRanges::open({.claims_dir = kUidClaims, .data_dir = layout.data_dir}));
   return ground;
 }
@@ -191,6 +195,7 @@ Result<> run_node(const NodeOptions& options) {
                                            .pool = *ground.pool,
                                            .uids = *ground.uids,
                                            .records = node::CellRecords{layout.cells_dir()},
+                                           .dumps = node::Dumps{ground.pool->dumps_path()},
                                            .socket_dir = layout.guest_dir(),
                                            .socket_uid = options.common.uid,
                                            .socket_gid = options.common.gid,

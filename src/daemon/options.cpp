@@ -117,7 +117,7 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
       Arguments::parse(
           words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size", "guest-binary",
-                  "tls-cert", "tls-key", "cors-origin", "fault-plan"}));
+                  "criu-dir", "dump-after", "tls-cert", "tls-key", "cors-origin", "fault-plan"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
@@ -127,6 +127,11 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
   TRY(options.log,
       parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
+  options.criu_dir = arguments.text("criu-dir", options.criu_dir);
+  if (arguments.has("dump-after")) {
+    TRY(const std::uint64_t seconds, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
+    options.dump_after_seconds = static_cast<std::int64_t>(seconds);
+  }
   options.tls_certificate = arguments.text("tls-cert");
   options.tls_key = arguments.text("tls-key");
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
@@ -146,11 +151,13 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
 
 Result<NodeOptions> parse_node(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, with_common({"cache-dir", "guest-binary", "pool-bytes", "lock-fd"})));
+      Arguments::parse(
+          words, with_common({"cache-dir", "guest-binary", "criu-dir", "pool-bytes", "lock-fd"})));
   NodeOptions options;
   TRY(options.common, parse_common(arguments));
   options.cache_dir = arguments.text("cache-dir");
   options.guest_binary = arguments.text("guest-binary");
+  options.criu_dir = arguments.text("criu-dir");
   TRY(options.pool_bytes, arguments.number("pool-bytes", 0, INT64_MAX));
   TRY(options.lock_fd, parse_fd(arguments, "lock-fd"));
   return options;
@@ -158,8 +165,8 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(
-          words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin"})));
+      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd",
+                                           "cors-origin", "dump-after"})));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -169,6 +176,8 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(options.admin_fd, parse_fd(arguments, "admin-fd"));
   TRY(options.tls_fd, parse_fd(arguments, "tls-fd"));
   options.cors_origin = arguments.text("cors-origin", options.cors_origin);
+  TRY(const std::uint64_t dump_after, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
+  options.dump_after_seconds = static_cast<std::int64_t>(dump_after);
   return options;
 }
 
@@ -176,6 +185,7 @@ std::vector<std::string> to_words(const NodeOptions& options) {
   auto words = common_words("node", options.common);
   add(words, "--cache-dir", options.cache_dir);
   add(words, "--guest-binary", options.guest_binary);
+  add(words, "--criu-dir", options.criu_dir);
   add(words, "--pool-bytes", concat(options.pool_bytes));
   add(words, "--lock-fd", concat(options.lock_fd));
   return words;
@@ -190,6 +200,7 @@ std::vector<std::string> to_words(const ApiOptions& options) {
   }
   add(words, "--admin-fd", concat(options.admin_fd));
   add(words, "--cors-origin", options.cors_origin);
+  add(words, "--dump-after", concat(options.dump_after_seconds));
   if (options.tls_fd >= 0) {
     add(words, "--tls-fd", concat(options.tls_fd));
   }

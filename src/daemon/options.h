@@ -13,6 +13,9 @@
 
 namespace atl::daemon {
 
+inline constexpr std::uint64_t kMaxDumpAfterSeconds = 365ULL * 24 * 3600;
+inline constexpr const char* kDefaultCriuDirectory = "/opt/atoll/criu";
+
 struct ServeOptions {
   std::string data_dir = "/var/lib/atoll";
   std::string host = "127.0.0.1";
@@ -20,6 +23,8 @@ struct ServeOptions {
   std::string cache_dir;     // empty: the image room's default
   std::string user;          // empty: "atoll" if there is one, else the reserved number
   std::string guest_binary;  // empty: beside the executable
+  std::string criu_dir = kDefaultCriuDirectory;
+  std::int64_t dump_after_seconds = 600;  // 0: never
   std::uint64_t pool_bytes = 0;
   std::string tls_certificate;  // files; both or none
   std::string tls_key;
@@ -48,6 +53,7 @@ struct NodeOptions {
   ChildOptions common;
   std::string cache_dir;
   std::string guest_binary;
+  std::string criu_dir;
   std::uint64_t pool_bytes = 0;
   int lock_fd = -1;
 };
@@ -60,6 +66,7 @@ struct ApiOptions {
   int admin_fd = -1;   // the SHA-256 of the admin key, 32 bytes
   int tls_fd = -1;     // certificates and private key, one PEM text; none: plain HTTP
   std::string cors_origin = "*";
+  std::int64_t dump_after_seconds = 0;
 };
 
 Result<ServeOptions> parse_serve(std::span<char* const> words);
@@ -83,6 +90,8 @@ Usage: atoll serve [options]
   --log json|text      form of the log (default text on a terminal, else json)
   --pool-size SIZE     size of a new storage pool, like 50Gi (default most of the free space)
   --guest-binary PATH  the guest agent (default atoll-guest beside the executable)
+  --criu-dir DIR       where tools/setup-criu put criu     (default /opt/atoll/criu)
+  --dump-after SECONDS a paused sandbox's memory goes to disk then (default 600; 0: never)
   --fault-plan FILE    for tests of this program: processes end where FILE says; never in production
 
 The first start creates DIR/admin.key. SIGTERM or Ctrl-C stops everything cleanly; a second one

@@ -168,6 +168,7 @@ Result<> run_serve(const ServeOptions& options) {
                 .cache_dir =
                     options.cache_dir.empty() ? image::default_cache_dir() : options.cache_dir,
                 .guest_binary = guest_binary,
+                .criu_dir = options.criu_dir,
                 .pool_bytes = options.pool_bytes,
                 .lock_fd = lock.get()},
        .api = {.common = common,
@@ -176,7 +177,8 @@ Result<> run_serve(const ServeOptions& options) {
                .listen_fd = privileged_port ? privileged_port.get() : -1,
                .admin_fd = admin_key.get(),
                .tls_fd = tls_identity ? tls_identity.get() : -1,
-               .cors_origin = options.cors_origin},
+               .cors_origin = options.cors_origin,
+               .dump_after_seconds = options.dump_after_seconds},
        .notifier = notifier,
        .signals = signals.get(),
        .greeter = greeter_words(options, layout)}};

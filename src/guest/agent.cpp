@@ -54,19 +54,20 @@ Result<std::unique_ptr<Agent>> Agent::create(Fd listener) {
 }
 
 Result<> Agent::start() {
-  // Every signal is blocked and only SIGCHLD is ever taken: nothing a sandbox sends arrives.
+  // Every signal is blocked and only two are ever taken: SIGCHLD, and SIGPWR of the host.
   sigset_t all;
-  sigset_t child;
+  sigset_t taken;
   ::sigfillset(&all);
-  ::sigemptyset(&child);
-  ::sigaddset(&child, SIGCHLD);
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  ::sigaddset(&taken, SIGPWR);
   if (::sigprocmask(SIG_BLOCK, &all, nullptr) != 0) {
     return fail_errno("blocking signals");
   }
   ::prctl(PR_SET_DUMPABLE, 0);
   // As PID 1 orphans come to it anyway; elsewhere this makes them.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signals_ = Fd{::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK)};
+  signals_ = Fd{::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK)};
   if (!signals_) {
     return fail_errno("creating the signal descriptor");
   }
@@ -279,11 +280,28 @@ void Agent::sweep() {
   processes_.sweep();
 }
 
+// Whoever was connected sees an end and may connect again; processes stay, as after any end of a
+// connection. File requests are cut short with their workers.
+void Agent::close_connections() {
+  for (Connection& connection : connections_) {
+    connection.close();
+  }
+  for (const auto& workers : {file_workers_, watchers_}) {
+    for (const pid_t pid : workers) {
+      ::kill(pid, SIGKILL);
+    }
+  }
+}
+
 // --- children ------------------------------------------------------------------------------
 
 void Agent::on_child() {
   signalfd_siginfo info;
   while (::read(signals_.get(), &info, sizeof info) > 0) {
+    // A sender without a pid here is outside: the host is about to dump this sandbox.
+    if (info.ssi_signo == SIGPWR && info.ssi_pid == 0) {
+      close_connections();
+    }
   }
   for (;;) {
     int status = 0;

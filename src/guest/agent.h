@@ -37,6 +37,7 @@ class Agent final : private Connection::Owner {
   void serve_file(Connection& connection, Kind kind, std::string_view payload);
   void serve_capture(Connection& connection, std::string_view payload);
   void sweep();
+  void close_connections();
 
   void on_frame(Connection& connection, Kind kind, std::string_view payload) override;
   void on_drained(Connection& connection) override;

@@ -23,7 +23,7 @@ void make_heap_small() {
 }  // namespace
 
 int main() {
-  // Executed from a sealed memory file, whose name would be ours otherwise.
+  // Executed as /dev/init, whose name would be ours otherwise.
   ::prctl(PR_SET_NAME, "atoll-guest");
   make_heap_small();
   atl::guest::make_missing_host_keys();

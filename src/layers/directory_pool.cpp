@@ -27,6 +27,7 @@ constexpr const char* kLayers = "layers";
 constexpr const char* kUppers = "uppers";
 constexpr const char* kSnapshots = "snapshots";
 constexpr const char* kTrash = "trash";
+constexpr const char* kDumps = "dumps";
 
 Result<std::vector<std::string>> list_ids(int directory_fd) {
   TRY(std::vector<std::string> names, list_names(directory_fd));
@@ -271,6 +272,8 @@ class DirectoryPool final : public Pool {
     return volumes_->sync(upper);
   }
 
+  std::string dumps_path() override { return concat(root_path_, "/", kDumps); }
+
   Result<std::vector<std::string>> collect() override {
     std::vector<std::string> done;
     for (const auto& [directory, what] :
@@ -445,6 +448,7 @@ Result<std::unique_ptr<Pool>> make_directory_pool(DirectoryPoolParts parts) {
   TRY(Fd uppers, open_private_directory(root.get(), kUppers));
   TRY(Fd snapshots, open_private_directory(root.get(), kSnapshots));
   TRY(Fd trash, open_private_directory(root.get(), kTrash));
+  TRY_DO(open_private_directory(root.get(), kDumps));
   return std::make_unique<DirectoryPool>(std::move(parts), std::move(layers), std::move(uppers),
                                          std::move(snapshots), std::move(trash));
 }

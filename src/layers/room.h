@@ -82,6 +82,8 @@ class Pool {
   // REQUIRES: nothing has the upper mounted.
   virtual Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
                                  std::uint64_t limit_bytes) = 0;
+  // A directory for root only, on the pool's file system, for what belongs to disks but is none.
+  virtual std::string dumps_path() = 0;
   // What was written to the upper so far is on disk when it returns. On btrfs what others have
   // written is not waited for.
   virtual Result<> sync_upper(const std::string& id) = 0;

@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <thread>
 
 #include "base/fault_point.h"
 #include "base/log.h"
@@ -102,7 +100,8 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
       stored.layers.push_back(view.id);  // it must not go away meanwhile
     }
   }
-  auto entry = build(request, std::move(spec), stored);
+  CellInfo info;
+  auto entry = build_with_memory(request, spec, stored, info);
   if (!entry) {
     if (const auto undone = undo_create(stored, before); !undone) {
       LOG_ERROR("a failed create could not be undone", {"cell", request.id},
@@ -110,7 +109,10 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
     }
     return fail(std::move(entry).error());
   }
-  const CellInfo info = info_of(*entry);
+  const CellInfo made = info_of(*entry);
+  info.id = made.id;
+  info.running = made.running;
+  info.guest_socket = made.guest_socket;
   put(*std::move(entry));
   return info;
 }
@@ -145,15 +147,13 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
     TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }
   ATOLL_FAULT_POINT("node.create.disk");
-  const std::string path = socket_path(request.id);
-  TRY(const Fd listening, io::Listener::bind_unix(path, 0600));
-  if (::lchown(path.c_str(), parts_.socket_uid, parts_.socket_gid) != 0) {
-    return fail_errno(concat("giving away ", path));
-  }
-  ATOLL_FAULT_POINT("node.create.socket");
-  spec.guest_listen_fd = listening.get();
+  spec.guest_socket = socket_path(request.id);
   TRY(runtime::Cell cell, parts_.runtime.create(spec));
   ATOLL_FAULT_POINT("node.create.cell");
+  if (::lchown(spec.guest_socket.c_str(), parts_.socket_uid, parts_.socket_gid) != 0) {
+    return fail_errno(concat("giving away ", spec.guest_socket));
+  }
+  ATOLL_FAULT_POINT("node.create.socket");
   if (!stored.fresh_upper) {
     TRY_DO(limit_disk(request.id, request.limits.disk_bytes));
   }
@@ -204,6 +204,9 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   const std::optional<Entry> entry = find(request.id);
   TRY_DO(end_processes(entry ? *entry : Entry{.stored = {.id = request.id}}));
   ATOLL_FAULT_POINT("node.destroy.ended");
+  if (!request.keep_upper || !request.keep_dump) {
+    TRY_DO(parts_.dumps.remove(Dumps::of_cell(request.id)));
+  }
   if (!request.keep_upper) {
     TRY_DO(parts_.pool.remove_upper(request.id));
   } else if (request.sync) {
@@ -291,6 +294,7 @@ std::vector<CellInfo> Cells::list(const std::string& after_id, std::size_t max_c
     // One that dies meanwhile is not frozen, and its death is announced.
     info.frozen = info.running && parts_.runtime.capabilities().freeze &&
                   parts_.runtime.is_frozen(info.id).value_or(false);
+    info.dumped = !info.running && parts_.dumps.has(Dumps::of_cell(info.id));
   }
   return infos;
 }
@@ -315,6 +319,7 @@ Result<Usage> Cells::usage(const std::string& id) {
     return fail(of_upper.error());
   }
   usage.disk_bytes = of_upper ? of_upper->used_bytes : 0;  // not every pool keeps an account
+  usage.disk_bytes += parts_.dumps.size(Dumps::of_cell(id));
   return usage;
 }
 
@@ -324,36 +329,6 @@ Result<> Cells::set_limits(const std::string& id, const Limits& limits) {
   TRY_DO(parts_.runtime.set_limits(id, runtime_limits(limits)));
   ATOLL_FAULT_POINT("node.limits.half");
   return limit_disk(id, limits.disk_bytes);
-}
-
-Result<> Cells::stop() {
-  std::vector<std::string> ids;
-  {
-    const std::lock_guard guard{mutex_};
-    for (const auto& [id, entry] : table_) {
-      ids.push_back(id);
-    }
-  }
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> failed{0};
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < std::min(kStopThreads, ids.size()); ++i) {
-      threads.emplace_back([&] {
-        for (std::size_t at = next++; at < ids.size(); at = next++) {
-          const bool keep = !is_passing_cell(ids[at]);
-          if (const auto ended = destroy({.id = ids[at], .keep_upper = keep}); !ended) {
-            LOG_ERROR("stopping a cell", {"cell", ids[at]}, {"error", ended.error()});
-            ++failed;
-          }
-        }
-      });
-    }
-  }
-  if (failed > 0) {
-    return fail(Code::kInternal, concat(failed.load(), " cells could not be stopped"));
-  }
-  return {};
 }
 
 }  // namespace atl::node

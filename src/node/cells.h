@@ -20,6 +20,7 @@
 #include "layers/room.h"
 #include "node/cell_records.h"
 #include "node/death_watch.h"
+#include "node/dumps.h"
 #include "node/id_locks.h"
 #include "node/protocol.h"
 #include "node/uid_ranges.h"
@@ -42,6 +43,7 @@ class Cells {
     layers::Pool& pool;
     UidRanges& uids;
     CellRecords records;
+    Dumps dumps;
     std::string socket_dir;  // guests' sockets are made here
     uid_t socket_uid = 0;    // who may connect to them
     gid_t socket_gid = 0;
@@ -71,8 +73,12 @@ class Cells {
   // kNotFound when the cell does not run or has no such mount.
   Result<> detach(const DetachRequest& request);
   Result<> restore(const SnapshotRequest& request);
-  // Destroys every cell and keeps its upper, except those of passing ones. Called when no request
-  // is under way any more.
+  Result<> remove_snapshot(const std::string& snapshot);
+  // The memory of a frozen cell goes to disk, and its processes end. When that cannot be, it stays
+  // frozen.
+  Result<DumpAnswer> dump(const std::string& id);
+  // Ends every cell and keeps its upper, and its memory where that can be dumped in time, except
+  // those of builds. Called when no request is under way any more.
   Result<> stop();
 
  private:
@@ -100,6 +106,17 @@ class Cells {
   void on_death(DeathWatch::Ticket ticket);
   Result<> end_processes(const Entry& entry);
   Result<SnapshotAnswer> snapshot_still(const SnapshotRequest& request);
+  Result<SnapshotAnswer> snapshot_with_memory(const SnapshotRequest& request);
+
+  Result<> check_room_for(const std::string& id);
+  Result<std::uint64_t> dump_to(const Entry& entry, const std::string& name);
+  Result<DumpAnswer> dump_and_end(const Entry& entry);
+  Result<std::string> choose_dump(const CreateRequest& request);
+  Result<Entry> build_with_memory(const CreateRequest& request, const runtime::CellSpec& spec,
+                                  const StoredCell& stored, CellInfo& info);
+  Result<Entry> finish_restore(const std::string& dump, Result<Entry> entry);
+  bool stop_one(const std::string& id, bool in_time);
+  Result<> recover_dumps();
 
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
   bool adopt(const StoredCell& stored);

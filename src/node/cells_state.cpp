@@ -43,6 +43,9 @@ Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
   if (parts_.pool.has_snapshot(request.snapshot)) {
     return fail(Code::kAlreadyExists, concat("snapshot ", request.snapshot, " already exists"));
   }
+  if (request.memory) {
+    return snapshot_with_memory(request);
+  }
   const std::optional<Entry> entry = find(request.id);
   const bool moves = entry && entry->ticket != 0 && parts_.runtime.capabilities().freeze;
   if (moves) {
@@ -92,6 +95,8 @@ Result<> Cells::restore(const SnapshotRequest& request) {
     return fail(Code::kFailedPrecondition,
                 concat("cell ", request.id, " runs; its disk cannot be exchanged"));
   }
+  // Memory of another moment has no business on this disk.
+  TRY_DO(parts_.dumps.remove(Dumps::of_cell(request.id)));
   auto restored = parts_.pool.restore_upper(request.id, request.snapshot, request.disk_bytes);
   ATOLL_FAULT_POINT("node.restore.exchanged");
   return restored;

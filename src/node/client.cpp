@@ -109,6 +109,10 @@ class NodeClient final : public Node {
     CO_TRY_DO(co_await slow_call(encode_with_id(RequestKind::kFreeze, id)));
     co_return ok();
   }
+  Task<DumpAnswer> dump(std::string id) override {
+    CO_TRY(const auto payload, co_await slow_call(encode_with_id(RequestKind::kDump, id)));
+    co_return decode_dump(payload);
+  }
   Task<> thaw(std::string id) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kThaw, id)));
     co_return ok();
@@ -342,6 +346,9 @@ Task<> Node::remove_layer(std::string) {
 }
 Task<std::vector<std::string>> Node::list_layers() {
   co_return no_layers();
+}
+Task<DumpAnswer> Node::dump(std::string) {
+  co_return fail(Code::kUnimplemented, "this node does not dump memory", "no_memory_dump");
 }
 Task<SnapshotAnswer> Node::snapshot(SnapshotRequest) {
   co_return no_layers();

@@ -28,6 +28,8 @@ class Node {
   // It stands still, and what it wrote is on disk.
   virtual Task<> freeze(std::string id) = 0;
   virtual Task<> thaw(std::string id) = 0;
+  // The memory of one that stands still goes to disk. When it cannot, it still stands still.
+  virtual Task<DumpAnswer> dump(std::string id);
   virtual Task<> commit_layer(CommitRequest request);
   virtual Task<> remove_layer(std::string layer);
   virtual Task<std::vector<std::string>> list_layers();

@@ -23,6 +23,8 @@ inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 inline constexpr std::size_t kMaxRecordBytes = 32 * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
+// How long a node that stops goes on beginning dumps. A supervisor waits a minute for it.
+inline constexpr std::chrono::seconds kStopDumpTime{20};
 // Free space of the pool below which no new disk is made: a fiftieth of it, within these.
 inline constexpr std::uint64_t kMinPoolReserveBytes = 64ULL << 20;
 inline constexpr std::uint64_t kMaxPoolReserveBytes = 256ULL << 20;

@@ -99,6 +99,9 @@ Result<> check_create(const CreateRequest& request) {
       return fail(Code::kInvalidArgument, "a disk that exists cannot begin as a snapshot");
     }
   }
+  if (request.restore_memory && !request.existing_upper && request.from_snapshot.empty()) {
+    return fail(Code::kInvalidArgument, "a new disk has no memory to restore");
+  }
   if (request.host_network && !request.id.starts_with(kBuildCellPrefix)) {
     return fail(Code::kInvalidArgument, "only the cell of a build may use the host's network");
   }
@@ -136,6 +139,7 @@ CreateRequest read_create(ByteReader& in) {
   request.limits = read_limits(in);
   request.existing_upper = in.boolean();
   request.from_snapshot = in.string();
+  request.restore_memory = in.boolean();
   request.host_network = in.boolean();
   request.ephemeral_tmp = in.boolean();
   request.mounts = volumes::read_mounts(in);
@@ -172,6 +176,7 @@ Result<> check_decoded(const DecodedRequest& request) {
     case RequestKind::kUsage:
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
+    case RequestKind::kDump:
       return check_id(request.id);
     case RequestKind::kCommitLayer:
       TRY_DO(check_id(request.commit.id));
@@ -229,7 +234,8 @@ std::string encode(const CreateRequest& request) {
   ByteWriter out = begin(RequestKind::kCreate);
   out.string(request.id).string(request.hostname).strings(request.layers);
   write_limits(out, request.limits);
-  out.boolean(request.existing_upper).string(request.from_snapshot).boolean(request.host_network);
+  out.boolean(request.existing_upper).string(request.from_snapshot);
+  out.boolean(request.restore_memory).boolean(request.host_network);
   out.boolean(request.ephemeral_tmp);
   volumes::write_mounts(out, request.mounts);
   out.boolean(request.mount_is_root);
@@ -243,6 +249,7 @@ std::string encode(const CreateRequest& request) {
 std::string encode(const DestroyRequest& request) {
   ByteWriter out = begin(RequestKind::kDestroy);
   out.string(request.id).boolean(request.keep_upper).boolean(request.sync);
+  out.boolean(request.keep_dump);
   return std::move(out).bytes();
 }
 
@@ -261,7 +268,7 @@ std::string encode_set_limits(std::string_view id, const Limits& limits) {
 
 std::string encode(RequestKind kind, const SnapshotRequest& request) {
   ByteWriter out = begin(kind);
-  out.string(request.id).string(request.snapshot).u64(request.disk_bytes);
+  out.string(request.id).string(request.snapshot).u64(request.disk_bytes).boolean(request.memory);
   return std::move(out).bytes();
 }
 
@@ -296,6 +303,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
       request.destroy.id = in.string();
       request.destroy.keep_upper = in.boolean();
       request.destroy.sync = in.boolean();
+      request.destroy.keep_dump = in.boolean();
       break;
     case RequestKind::kSetLimits:
       request.id = in.string();
@@ -304,6 +312,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
     case RequestKind::kUsage:
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
+    case RequestKind::kDump:
       request.id = in.string();
       break;
     case RequestKind::kCommitLayer:
@@ -315,6 +324,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
       request.snapshot.id = in.string();
       request.snapshot.snapshot = in.string();
       request.snapshot.disk_bytes = in.u64();
+      request.snapshot.memory = in.boolean();
       break;
     case RequestKind::kRemoveLayer:
     case RequestKind::kRemoveSnapshot:

@@ -60,6 +60,7 @@ enum class RequestKind : std::uint8_t {
   kRestore = 15,
   kRemoveSnapshot = 16,
   kListSnapshots = 17,
+  kDump = 18,
   kCreateVolume = 40,
   kRemoveVolume = 41,
   kListVolumes = 42,
@@ -101,6 +102,10 @@ struct CreateRequest {
   bool existing_upper = false;
   // Not empty: the fresh upper begins as this snapshot.
   std::string from_snapshot;
+  // Begin with the processes of the dump that belongs to the disk: an existing one's own, if it has
+  // one that can be restored (else the answer says why not), or the snapshot's, which must have
+  // one.
+  bool restore_memory = false;
   // /tmp is in memory: it does not outlive the processes.
   bool ephemeral_tmp = false;
   // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
@@ -115,7 +120,8 @@ struct CreateRequest {
 struct DestroyRequest {
   std::string id;
   bool keep_upper = false;
-  bool sync = false;  // what it wrote is on disk when this is answered
+  bool sync = false;       // what it wrote is on disk when this is answered
+  bool keep_dump = false;  // with keep_upper: memory on disk stays too
 };
 
 struct CellInfo {
@@ -123,6 +129,9 @@ struct CellInfo {
   bool running = false;
   bool frozen = false;
   std::string guest_socket;  // path atolld connects to; the node made it, the guest listens on it
+  bool dumped = false;       // its memory is on disk
+  bool restored = false;     // answer of a create: with the processes of a dump
+  std::string reason;        // why not, when there was a dump
 };
 
 struct Usage {
@@ -145,6 +154,7 @@ struct SnapshotRequest {
   std::string id;                // a cell
   std::string snapshot;          // named like a layer
   std::uint64_t disk_bytes = 0;  // kRestore: the limit of the restored disk
+  bool memory = false;           // kSnapshot: with all processes
 };
 
 struct SnapshotAnswer {
@@ -167,6 +177,10 @@ struct DetachRequest {
   Mount mount;
 };
 
+struct DumpAnswer {
+  std::uint64_t bytes = 0;
+};
+
 // A builtin template.
 struct TemplateInfo {
   enum class State : std::uint8_t { kReady = 1, kAbsent = 2, kBuilding = 3 };
@@ -179,7 +193,8 @@ struct HelloAnswer {
   std::string version;
   std::string runtime;  // "namespaces"
   bool kernel_boundary = false;
-  bool memory_snapshot = false;
+  bool memory_dump = false;
+  std::string memory_dump_reason;  // why not
   bool live_fork = false;
   bool freeze = false;
   bool disk_quota = false;
@@ -201,11 +216,12 @@ struct Event {
   std::string text;  // the step under way; why it failed
 };
 
-// Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze and kThaw carry
-// an id; kList may carry one: the last id of the page before. kRemoveLayer and kListLayers are the
-// same with layer ids, kBuildBuiltin carries a template's name and is answered at once; the outcome
-// comes as events. kRemoveSnapshot, kListSnapshots and kListVolumes are like those of layers.
-// kWatch is answered with an empty ok once events will come, then the events follow.
+// Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze, kThaw and
+// kDump carry an id; kList may carry one: the last id of the page before. kRemoveLayer and
+// kListLayers are the same with layer ids, kBuildBuiltin carries a template's name and is answered
+// at once; the outcome comes as events. kRemoveSnapshot, kListSnapshots and kListVolumes are like
+// those of layers. kWatch is answered with an empty ok once events will come, then the events
+// follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
 std::string encode(const CommitRequest& request);
@@ -252,6 +268,7 @@ std::string encode_payload(const CellInfo& info);
 std::string encode_payload(const std::vector<CellInfo>& infos);
 std::string encode_payload(const Usage& usage);
 std::string encode_payload(const SnapshotAnswer& answer);
+std::string encode_payload(const DumpAnswer& answer);
 std::string encode_payload(const HelloAnswer& hello);
 std::string encode_payload(const std::vector<std::string>& names);
 std::string encode_event(const Event& event);
@@ -259,6 +276,7 @@ Result<CellInfo> decode_cell(std::string_view payload);
 Result<std::vector<CellInfo>> decode_cells(std::string_view payload);
 Result<Usage> decode_usage(std::string_view payload);
 Result<SnapshotAnswer> decode_snapshot(std::string_view payload);
+Result<DumpAnswer> decode_dump(std::string_view payload);
 Result<HelloAnswer> decode_hello(std::string_view payload);
 Result<std::vector<std::string>> decode_names(std::string_view payload);
 Result<Event> decode_event(std::string_view datagram);

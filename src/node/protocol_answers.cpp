@@ -6,11 +6,13 @@ namespace atl::node {
 namespace {
 
 constexpr std::size_t kMaxErrorTextBytes = 8 * 1024;
-constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 1 + 4;
+constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 1 + 4 + 1 + 1 + 4;
 constexpr std::uint32_t kLeastTemplateBytes = 4 + 1 + 4;
 
 void write_cell(ByteWriter& out, const CellInfo& info) {
   out.string(info.id).boolean(info.running).boolean(info.frozen).string(info.guest_socket);
+  out.boolean(info.dumped).boolean(info.restored);
+  out.string(std::string_view{info.reason}.substr(0, kMaxErrorTextBytes));
 }
 
 CellInfo read_cell(ByteReader& in) {
@@ -19,6 +21,9 @@ CellInfo read_cell(ByteReader& in) {
   info.running = in.boolean();
   info.frozen = in.boolean();
   info.guest_socket = in.string();
+  info.dumped = in.boolean();
+  info.restored = in.boolean();
+  info.reason = in.string();
   return info;
 }
 
@@ -83,10 +88,17 @@ std::string encode_payload(const SnapshotAnswer& answer) {
   return std::move(out).bytes();
 }
 
+std::string encode_payload(const DumpAnswer& answer) {
+  ByteWriter out;
+  out.u64(answer.bytes);
+  return std::move(out).bytes();
+}
+
 std::string encode_payload(const HelloAnswer& hello) {
   ByteWriter out;
   out.string(hello.version).string(hello.runtime);
-  out.boolean(hello.kernel_boundary).boolean(hello.memory_snapshot).boolean(hello.live_fork);
+  out.boolean(hello.kernel_boundary).boolean(hello.memory_dump).boolean(hello.live_fork);
+  out.string(std::string_view{hello.memory_dump_reason}.substr(0, kMaxErrorTextBytes));
   out.boolean(hello.freeze).boolean(hello.disk_quota).string(hello.storage_backend);
   out.u64(hello.pool_total_bytes);
   out.u32(static_cast<std::uint32_t>(hello.templates.size()));
@@ -141,14 +153,23 @@ Result<SnapshotAnswer> decode_snapshot(std::string_view payload) {
   return answer;
 }
 
+Result<DumpAnswer> decode_dump(std::string_view payload) {
+  ByteReader in{payload};
+  DumpAnswer answer;
+  answer.bytes = in.u64();
+  TRY_DO(in.finish());
+  return answer;
+}
+
 Result<HelloAnswer> decode_hello(std::string_view payload) {
   ByteReader in{payload};
   HelloAnswer hello;
   hello.version = in.string();
   hello.runtime = in.string();
   hello.kernel_boundary = in.boolean();
-  hello.memory_snapshot = in.boolean();
+  hello.memory_dump = in.boolean();
   hello.live_fork = in.boolean();
+  hello.memory_dump_reason = in.string();
   hello.freeze = in.boolean();
   hello.disk_quota = in.boolean();
   hello.storage_backend = in.string();

@@ -17,6 +17,7 @@ namespace atl::node {
 
 Result<RecoverySummary> Cells::recover() {
   RecoverySummary summary;
+  TRY_DO(recover_dumps());
   TRY(std::vector<StoredCell> stored, parts_.records.load());
   ATOLL_FAULT_POINT("node.recover.loaded");
   for (StoredCell& cell : stored) {
@@ -38,7 +39,7 @@ Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
   if (stored.state == StoredCell::State::kRunning) {
     if (adopt(stored)) {
       ++summary.adopted;
-      return {};
+      return parts_.dumps.remove(Dumps::of_cell(stored.id));  // whole, but its cell never ended
     }
   }
   // A range whose processes could not be ended stays taken for good.

@@ -286,7 +286,7 @@ Result<std::string> Server::handle_snapshot(const DecodedRequest& request) {
       TRY_DO(parts_.cells.restore(request.snapshot));
       return std::string{};
     case RequestKind::kRemoveSnapshot:
-      TRY_DO(parts_.pool->remove_snapshot(request.layer));
+      TRY_DO(parts_.cells.remove_snapshot(request.layer));
       return std::string{};
     default: {
       TRY(std::vector<std::string> names, parts_.pool->list_snapshots());
@@ -337,6 +337,10 @@ Result<std::string> Server::handle_cell(const DecodedRequest& request) {
     case RequestKind::kUsage: {
       TRY(const Usage usage, cells.usage(request.id));
       return encode_payload(usage);
+    }
+    case RequestKind::kDump: {
+      TRY(const DumpAnswer answer, cells.dump(request.id));
+      return encode_payload(answer);
     }
     case RequestKind::kDestroy:
       return done(cells.destroy(request.destroy));

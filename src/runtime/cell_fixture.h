@@ -38,7 +38,6 @@ class CellFixture : public ::testing::Test {
   std::string instance_;
   std::unique_ptr<Runtime> runtime_;
   std::vector<CellRecord> created_;
-  std::vector<Fd> listeners_;
   std::uint32_t next_uid_base_ = 0x20000000;
 };
 

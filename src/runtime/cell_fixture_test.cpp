@@ -93,20 +93,14 @@ CellSpec CellFixture::make_spec(const std::string& id) {
   const std::string upper = concat(directory_, "/upper-", id);
   fs::create_directories(upper + "/upper");
   fs::create_directories(upper + "/work");
-  Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const sockaddr_un address = address_of(socket_path(id));
-  ::unlink(socket_path(id).c_str());
-  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(::listen(listener.get(), 64), 0);
   CellSpec spec;
   spec.id = id;
   spec.hostname = "box-" + id;
   spec.lower_dirs = {layer()};
   spec.upper_dir = upper;
   spec.uid_base = next_uid_base_;
-  spec.guest_listen_fd = listener.get();
+  spec.guest_socket = socket_path(id);
   next_uid_base_ += 65536;
-  listeners_.push_back(std::move(listener));
   return spec;
 }
 

@@ -235,7 +235,7 @@ TEST_F(IsolationTest, DeviceNodesCannotBeMade) {
   EXPECT_NE(ask("one", "make_device char"), "ok");
   EXPECT_NE(ask("one", "make_device block"), "ok");
   EXPECT_EQ(ask("one", "list /dev"),
-            "fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero");
+            "fd full init mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero");
 }
 
 TEST_F(IsolationTest, ProcShowsOnlyTheCell) {

@@ -7,20 +7,28 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/strings.h"
 
 namespace atl::runtime {
+
+// Whether memory can go to disk and come back.
+struct MemoryDumps {
+  bool possible = false;
+  std::string reason;  // why not, and what to do
+};
 
 // What a backend can promise; the API shows it as it is.
 struct Capabilities {
   std::string name;              // "namespaces"
   bool kernel_boundary = false;  // an own kernel between sandbox and host
-  bool memory_snapshot = false;
+  MemoryDumps memory_dump;
   bool live_fork = false;
   bool freeze = false;
   bool memory_limit = false;
@@ -63,7 +71,15 @@ struct CellSpec {
   bool ephemeral_tmp = false;  // /tmp in memory, counted as the cell's
   // Its files say nothing about it: what it makes is for others.
   bool anonymous = false;
-  int guest_listen_fd = -1;  // a listening unix socket; the guest gets it as fd 3
+  // A path for the guest's listening unix socket (mode 0600, the node's). It is made in the cell's
+  // own network namespace, and the guest gets it as descriptor 3.
+  std::string guest_socket;
+  // Not empty: the directory of a dump, whose processes the cell begins with instead of a guest of
+  // its own. REQUIRES: the disk is as it was when the dump was made.
+  std::string from_dump;
+  // Called when everything of the dump is restored and before any of it runs. When it fails, so
+  // does the create.
+  std::function<Result<>()> before_resume;
 };
 
 // Enough to find a cell again. `start_time` guards against pid reuse.
@@ -71,6 +87,12 @@ struct CellRecord {
   std::string id;
   std::int32_t pid = 0;          // host pid of the guest (PID 1 inside)
   std::uint64_t start_time = 0;  // field 22 of /proc/<pid>/stat
+};
+
+struct DumpSpec {
+  CellRecord record;
+  std::string directory;     // an empty one that only root can enter
+  std::string guest_socket;  // as in its CellSpec
 };
 
 struct Cell {
@@ -106,6 +128,12 @@ class Runtime {
   // Takes a volume out of the cell's tree, also while it is frozen. Who has files of it open keeps
   // them. kNotFound when it is not at its target (any more).
   virtual Result<> detach(const CellRecord& record, const VolumeMount& mount) = 0;
+  // Writes the memory of all processes of a cell to disk, after the guest has closed its
+  // connections, and returns its size. The cell is left frozen with all it had, also when its
+  // processes cannot be dumped (kFailedPrecondition says why).
+  virtual Result<std::uint64_t> dump(const DumpSpec& spec) {
+    return fail(Code::kUnimplemented, concat("cell ", spec.record.id, " cannot be dumped here"));
+  }
   // Ids of all cells of this instance that have kernel objects (cgroups), alive or not.
   virtual Result<std::vector<std::string>> list() = 0;
   // Removes the instance's own kernel objects. REQUIRES: no cell is left.
@@ -113,9 +141,11 @@ class Runtime {
 };
 
 struct NamespacesOptions {
-  std::string instance;      // [a-z0-9]{1,16}: names this installation's cgroups on the host
-  std::string guest_binary;  // path of the static guest executable
-  std::string stage_dir;     // an empty directory of ours; mount points inside private namespaces
+  std::string instance;        // [a-z0-9]{1,16}: names this installation's cgroups on the host
+  std::string guest_binary;    // path of the static guest executable
+  std::string stage_dir;       // an empty directory of ours; mount points inside private namespaces
+  std::string criu_directory;  // where tools/setup-criu put it; may be missing
+  std::string criu_adapter;    // the library criu is loaded with; may be missing
 };
 Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions& options);
 
@@ -128,5 +158,7 @@ struct HostCheck {
   std::string advice;   // how to fix it, empty when fine
 };
 std::vector<HostCheck> check_host();
+// Beside the others, because where it is depends on how the server is started.
+HostCheck check_memory_dumps(const NamespacesOptions& options);
 
 }  // namespace atl::runtime

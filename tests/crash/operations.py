@@ -8,15 +8,15 @@ from operations_background import (ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot
 from operations_disks import (Snapshot, SnapshotOfPaused, Restore, RestoreRunning, Fork,
                               ForkPaused, DeleteSnapshot)
 from operations_sandboxes import (Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory,
-                                  PauseAgainWithoutMemory, Resume, ResumeFromDisk, ResumeByUse,
-                                  Delete, DeletePaused, Update)
+                                  PauseToDisk, PauseAgainWithoutMemory, Resume, ResumeFromDisk,
+                                  ResumeByUse, Delete, DeletePaused, Update)
 from operations_volumes import (CreateVolume, ForkVolume, SnapshotVolume, RestoreVolume,
                                 DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume)
 
-OPERATIONS = [Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory, PauseAgainWithoutMemory,
-              Resume, ResumeFromDisk, ResumeByUse, Snapshot, SnapshotOfPaused, Restore,
-              RestoreRunning, Fork, ForkPaused, Delete, DeletePaused, DeleteSnapshot, Update,
-              ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot, CellDies, Restart, RestartOfApi,
-              BuildTemplate, DeleteTemplate, CreateVolume, ForkVolume, SnapshotVolume,
-              RestoreVolume, DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume]
+OPERATIONS = [Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory, PauseToDisk,
+              PauseAgainWithoutMemory, Resume, ResumeFromDisk, ResumeByUse, Snapshot,
+              SnapshotOfPaused, Restore, RestoreRunning, Fork, ForkPaused, Delete, DeletePaused,
+              DeleteSnapshot, Update, ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot, CellDies,
+              Restart, RestartOfApi, BuildTemplate, DeleteTemplate, CreateVolume, ForkVolume,
+              SnapshotVolume, RestoreVolume, DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume]
 NOT_ACKNOWLEDGED = (ApiError, NotDone, OSError, json.JSONDecodeError)

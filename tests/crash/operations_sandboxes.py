@@ -80,6 +80,11 @@ class PauseWithoutMemory(Pause):
     memory = False
 
 
+class PauseToDisk(Pause):
+    """Where the host has no criu this is a pause like any other."""
+    memory = "disk"
+
+
 class PauseAgainWithoutMemory(Pause):
     """Frozen already; now its memory goes."""
     memory = False

@@ -168,10 +168,11 @@ class SandboxTimes:
 class PauseRequest:
     """Fields that need a word:
 
-    - memory: false: the processes end, only the files stay.
+    - memory: true: the processes stay in memory, frozen. disk: they go to disk and take no
+      memory. false: they end, only the files stay.
     """
 
-    memory: Optional[bool] = None
+    memory: Optional[Union[bool, Literal["disk"]]] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
@@ -184,12 +185,14 @@ class PauseAnswer:
     """Fields that need a word:
 
     - memory: What became of the processes.
+    - reason: Why they did not go to disk.
     """
 
     sandbox_id: str
     paused: bool
     status: SandboxStatus
-    memory: Literal["frozen", "none"]
+    memory: Literal["frozen", "disk", "none"]
+    reason: Optional[str] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PauseAnswer:
@@ -198,6 +201,7 @@ class PauseAnswer:
             paused=data["paused"],
             status=data["status"],
             memory=data["memory"],
+            reason=data.get("reason"),
         )
 
 
@@ -447,7 +451,8 @@ class ForkRequest:
     """Fields that need a word:
 
     - memory: false: files alone. "interpreters": also every idle interpreter, warm, with its
-      variables, imports and open files. true is not possible in this version.
+      variables, imports and open files. true: all running processes; needs a server that can
+      dump memory (see /metadata).
     """
 
     count: Optional[int] = None

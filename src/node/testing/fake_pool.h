@@ -64,6 +64,7 @@ class FakePool final : public layers::Pool {
     uppers_.erase(id);
     return {};
   }
+  std::string dumps_path() override { return ""; }
   Result<std::vector<std::string>> list_uppers() override {
     const std::lock_guard guard{mutex_};
     return std::vector<std::string>(uppers_.begin(), uppers_.end());

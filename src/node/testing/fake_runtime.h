@@ -4,6 +4,7 @@
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -30,6 +31,8 @@ class FakeRuntime final : public runtime::Runtime {
     if (failing_.contains(spec.id)) {
       return fail(Code::kInternal, "the fake was told to fail");
     }
+    ::unlink(spec.guest_socket.c_str());
+    CHECK(::mknod(spec.guest_socket.c_str(), S_IFSOCK | 0600, 0) == 0);
     Body body;
     body.spec = spec;
     body.record = {spec.id, next_pid_++, 7};

@@ -27,8 +27,10 @@
 #include "base/signals.h"
 #include "runtime/namespaces/capability_set.h"
 #include "runtime/namespaces/cell_identity.h"
+#include "runtime/namespaces/cell_restore.h"
 #include "runtime/namespaces/cell_root.h"
 #include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/guest_image.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/mount_transfer.h"
@@ -37,8 +39,9 @@
 namespace atl::runtime::namespaces {
 namespace {
 
-constexpr int kFirstKeptFd = 16;  // above everything the guest gets
+constexpr int kFirstKeptFd = 32;  // above everything the guest or criu gets
 constexpr int kGuestListenFd = 3;
+constexpr int kGuestBacklog = 128;
 
 int result(long returned) {
   return returned < 0 ? errno : 0;
@@ -47,18 +50,12 @@ int result(long returned) {
 // Other threads' creates may be under way: without this, this child would keep their channels
 // open and hide the end of file that tells their children that the node died.
 int close_other_descriptors(CellState& state) {
-  int* const wanted[] = {&state.channel_fd, &state.guest_fd, &state.listen_fd};
-  for (int* fd : wanted) {
-    *fd = ::fcntl(*fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
-    if (*fd < 0) {
-      return errno;
-    }
+  state.channel_fd = ::fcntl(state.channel_fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
+  if (state.channel_fd < 0) {
+    return errno;
   }
-  int kept[kMaxCgroupFds + 3];
-  std::size_t count = 0;
-  for (const int* fd : wanted) {
-    kept[count++] = *fd;
-  }
+  int kept[kMaxCgroupFds + 1] = {state.channel_fd};
+  std::size_t count = 1;
   for (const int fd : state.plan.cgroup_fds) {
     kept[count++] = fd;
   }
@@ -152,11 +149,32 @@ int set_resource_limits(CellState& state) {
   return result(::setrlimit(RLIMIT_NOFILE, &files));
 }
 
+// Here, because a socket stays in the network namespace it was made in, and who dumps the cell
+// looks for it there. The node gives the name away afterwards; until then only root can connect.
+int open_listener(CellState& state) {
+  // A guest that starts sets the mode itself; one that is restored has done so.
+  const int mode = state.plan.restore ? SOCK_NONBLOCK : 0;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | mode, 0);
+  state.listen_fd = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
+  if (state.listen_fd < 0) {
+    return errno;
+  }
+  ::close(fd);
+  const sockaddr_un& address = *state.plan.guest_socket;
+  ::unlink(address.sun_path);
+  if (::bind(state.listen_fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(address.sun_path, 0600) != 0) {
+    return errno;
+  }
+  return result(::listen(state.listen_fd, kGuestBacklog));
+}
+
 // When the node is gone this fails, and with nobody to report to the child just ends.
 int wait_for_mounts(CellState& state) {
-  return receive_mounts(
-      state.channel_fd, state.mount_fds,
-      state.plan.layer_count + 2 + state.plan.mount_targets.size() + state.plan.view_count);
+  const std::size_t count = state.plan.layer_count + kMountsBesideLayers +
+                            state.plan.mount_targets.size() + state.plan.view_count +
+                            (state.plan.restore ? kMountsOfRestore : 0);
+  return receive_mounts(state.channel_fd, state.mount_fds, count);
 }
 
 // Raw calls: the C library's setresuid would signal threads that do not exist in this process.
@@ -204,17 +222,8 @@ int write_etc_files(CellState& state) {
 }
 
 int arrange_guest_descriptors(CellState& state) {
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) {
-    return errno;
-  }
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (null != fd && ::dup2(null, fd) < 0) {
-      return errno;
-    }
-  }
-  if (null <= 2 && ::fcntl(null, F_SETFD, 0) != 0) {
-    return errno;
+  if (const int error = point_streams_at_null(); error != 0) {
+    return error;
   }
   if (::dup2(state.listen_fd, kGuestListenFd) < 0) {
     return errno;
@@ -223,7 +232,8 @@ int arrange_guest_descriptors(CellState& state) {
 }
 
 int enter_landlock(CellState& state) {
-  return enter_landlock_domain(state.plan.landlock_abi);
+  return enter_landlock_domain({.abi = state.plan.landlock_abi,
+                                .scope_abstract_sockets = state.plan.resolver_file != nullptr});
 }
 
 int drop_bounding(CellState&) {
@@ -251,7 +261,7 @@ int start_guest(CellState& state) {
   char home[] = "HOME=/root";
   char lang[] = "LANG=C.UTF-8";
   char* const environment[] = {path, home, lang, nullptr};
-  ::syscall(SYS_execveat, state.guest_fd, "", arguments, environment, AT_EMPTY_PATH);
+  ::execve(kGuestPath, arguments, environment);
   return errno;
 }
 
@@ -265,6 +275,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kCgroups, join_cgroups},
     {CellStep::kPropagation, make_mounts_private},
     {CellStep::kStageDirectory, enter_stage_directory},
+    {CellStep::kListener, open_listener},
     {CellStep::kLoopback, raise_loopback},
     {CellStep::kHostname, set_hostname},
     {CellStep::kKeyring, join_new_keyring},
@@ -291,18 +302,40 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kCapabilities, drop_capabilities},
     {CellStep::kExec, start_guest},
 };
-static_assert(std::size(kSteps) == kCellStepCount);
 
-}  // namespace
+constexpr StepEntry kRestoreSteps[] = {
+    {CellStep::kDescriptors, close_other_descriptors},
+    {CellStep::kCgroups, join_cgroups},
+    {CellStep::kPropagation, make_mounts_private},
+    {CellStep::kStageDirectory, enter_stage_directory},
+    {CellStep::kListener, open_listener},
+    {CellStep::kLoopback, raise_loopback},
+    {CellStep::kHostname, set_hostname},
+    {CellStep::kKeyring, join_new_keyring},
+    {CellStep::kResourceLimits, set_resource_limits},
+    {CellStep::kWaitForMounts, wait_for_mounts},
+    {CellStep::kIdentity, become_namespace_root},
+    {CellStep::kCgroupNamespace, enter_cgroup_namespace},
+    {CellStep::kLayers, attach_layers},
+    {CellStep::kOverlay, mount_overlay},
+    {CellStep::kWritableRoot, check_root_is_writable},
+    {CellStep::kDevices, build_dev},
+    {CellStep::kSys, build_sys},
+    {CellStep::kRestore, build_restore},
+    {CellStep::kTmp, build_tmp},
+    {CellStep::kPivotRoot, change_root},
+    {CellStep::kEtcFiles, write_etc_files},
+    {CellStep::kVolumes, mount_volumes},
+    {CellStep::kRestore, write_restore_settings},
+    {CellStep::kTime, enter_time_namespace},
+    {CellStep::kGuestDescriptors, arrange_restore_descriptors},
+    {CellStep::kRestore, wait_for_go},
+    {CellStep::kLandlock, enter_landlock},
+    {CellStep::kExec, start_criu},
+};
 
-void run_cell_init(const CellPlan& plan) {
-  CellState state{.plan = plan,
-                  .channel_fd = plan.channel_fd,
-                  .guest_fd = plan.guest_fd,
-                  .listen_fd = plan.listen_fd};
-  ::setsid();
-  ::umask(022);  // the node's is stricter; the mount points made here are for everybody in the cell
-  for (const StepEntry& entry : kSteps) {
+void run_steps(CellState& state, std::span<const StepEntry> steps) {
+  for (const StepEntry& entry : steps) {
     const int error = entry.run(state);
     if (error != 0) {
       const StepReport report{static_cast<std::uint32_t>(entry.step), error};
@@ -310,6 +343,15 @@ void run_cell_init(const CellPlan& plan) {
       ::_exit(70);
     }
   }
+}
+
+}  // namespace
+
+void run_cell_init(const CellPlan& plan) {
+  CellState state{.plan = plan, .channel_fd = plan.channel_fd};
+  ::setsid();
+  ::umask(022);  // the node's is stricter; the mount points made here are for everybody in the cell
+  run_steps(state, plan.restore ? std::span<const StepEntry>{kRestoreSteps} : kSteps);
   ::_exit(71);  // not reached: the last step execs or fails
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <linux/filter.h>
+#include <sys/un.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,6 @@ namespace atl::runtime::namespaces {
 
 inline constexpr std::size_t kMaxLayers = 64;
 inline constexpr std::size_t kMaxViews = 130;  // two roots, each of as many layers and an upper
-// Descriptors the child keeps: its channel, the guest binary, the listening socket, cgroups.
 inline constexpr std::size_t kMaxCgroupFds = 16;
 
 // A path the cell must not see, as seen from the stage. Files are covered by /dev/null,
@@ -27,10 +27,10 @@ struct ProcMask {
 };
 
 struct CellPlan {
-  int channel_fd = -1;              // a StepReport goes out, the mount descriptors come in
-  int guest_fd = -1;                // the guest executable
-  int listen_fd = -1;               // becomes the guest's descriptor 3
-  std::span<const int> cgroup_fds;  // "tasks" files; writing "0" joins
+  // A StepReport goes out, the mount descriptors come in; of a restore also all of criu's protocol.
+  int channel_fd = -1;
+  const sockaddr_un* guest_socket = nullptr;  // where the guest listens
+  std::span<const int> cgroup_fds;            // "tasks" files; writing "0" joins
 
   const char* stage_dir = nullptr;
   const char* hostname = nullptr;
@@ -58,13 +58,30 @@ struct CellPlan {
   int landlock_abi = 0;
   std::uint64_t open_files = 0;
   std::uint64_t core_bytes = 0;
+
+  // The cell is filled from a dump: it gets no pid namespace and no guest of its own, and its last
+  // step starts criu, which makes both.
+  bool restore = false;
+  const char* restore_settings = nullptr;  // criu's configuration
+  const char* time_offsets = nullptr;      // of a time namespace; null: the host's clocks
 };
+
+// What only a restore has, in a file system of its own below /dev that is gone before anything of
+// the cell runs; criu gets the descriptors.
+inline constexpr const char* kRestoreDirectory = "/dev/.restore";
+inline constexpr const char* kRestoreTools = "/dev/.restore/tools";
+inline constexpr const char* kRestoreImages = "/dev/.restore/dump";  // a link to "images"
+inline constexpr const char* kRestoreWork = "/dev/.restore/work";
+inline constexpr const char* kRestoreSettings = "/dev/.restore/settings";
+inline constexpr int kRestoreListenFd = 20;
+inline constexpr int kRestoreChannelFd = 21;
 
 // Names below the stage directory; made once at open, mounted on in each child's own namespace.
 inline constexpr const char* kStageUpper = "u";
 inline constexpr const char* kStageRoot = "root";
 inline constexpr const char* kStageSys = "s";
 inline constexpr const char* kBootIdFile = "root/sys/kernel/boot_id";
+inline constexpr const char* kStageGuests = "g";  // copies of guests
 inline constexpr const char* kEmptyDirectory = "root/sys/fs";
 
 // The name of layer `index` ("l0" is the topmost).

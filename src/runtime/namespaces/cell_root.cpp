@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/kernel_calls.h"
@@ -35,6 +36,10 @@ struct Binding {
 
 int bind(const Binding& binding) {
   return ::mount(binding.source, binding.target, nullptr, MS_BIND, nullptr);
+}
+
+int attach(int mount, const char* target) {
+  return ::move_mount(mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 int remount_read_only(const char* target) {
@@ -66,7 +71,7 @@ int attach_layers(CellState& state) {
   for (std::size_t i = 0; i <= state.plan.layer_count; ++i) {
     const LayerName name{i};
     const char* target = i < state.plan.layer_count ? name.text : kStageUpper;
-    if (::move_mount(state.mount_fds[i], "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+    if (attach(state.mount_fds[i], target) != 0) {
       return errno;
     }
   }
@@ -93,8 +98,9 @@ int check_root_is_writable(CellState& state) {
 
 int build_dev(CellState& state) {
   const int nodes = state.mount_fds[state.plan.layer_count + 1];
-  if (ensure_directory(state, "dev") != 0 ||
-      ::move_mount(nodes, "", AT_FDCWD, "root/dev", MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+  const int guest = state.mount_fds[state.plan.layer_count + 2];
+  if (ensure_directory(state, "dev") != 0 || attach(nodes, "root/dev") != 0 ||
+      attach(guest, "root/dev/init") != 0) {
     return errno;
   }
   constexpr Binding kLinks[] = {{"/proc/self/fd", "root/dev/fd"},
@@ -184,7 +190,8 @@ int show_views(CellState& state) {
       ::mount("tmpfs", "root/views", "tmpfs", kPlain, "mode=0755,size=4k,nr_inodes=256") != 0) {
     return errno;
   }
-  const std::size_t first = state.plan.layer_count + 2 + state.plan.mount_targets.size();
+  const std::size_t first =
+      state.plan.layer_count + kMountsBesideLayers + state.plan.mount_targets.size();
   for (std::size_t i = 0; i < state.plan.view_count; ++i) {
     const ViewName name{i};
     const int view = state.mount_fds[first + i];
@@ -196,17 +203,51 @@ int show_views(CellState& state) {
   return remount_read_only("root/views") != 0 ? errno : 0;
 }
 
-int build_proc(CellState& state) {
-  if (ensure_directory(state, "proc") != 0 ||
-      ::mount("proc", "root/proc", "proc", kPlain, nullptr) != 0) {
-    return errno;
-  }
+// They are the writer's own namespaces' whichever /proc they are written through.
+void write_sysctls(const CellState& state) {
   // Behind the seccomp rule: no user namespace may be made in the cell, by anyone, ever.
   write_sysctl("root/proc/sys/user/max_user_namespaces", "0", 1);
   if (state.plan.resolver_file == nullptr) {
     // As Docker does: port 80 needs no privilege, the network is the cell's own.
     write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
   }
+}
+
+int build_restore(CellState& state) {
+  if (ensure_directory(state, "proc") != 0 ||
+      ::mount("/proc", "root/proc", nullptr, MS_BIND | MS_REC, nullptr) != 0) {
+    return errno;
+  }
+  write_sysctls(state);
+  if (::mkdir("root/dev/.restore", 0700) != 0 ||
+      ::mount("tmpfs", "root/dev/.restore", "tmpfs", MS_NOSUID | MS_NODEV,
+              "mode=0700,size=8m,nr_inodes=64") != 0) {
+    return errno;
+  }
+  for (const char* name : {"tools", "images", "work"}) {
+    char path[64] = "root/dev/.restore/";
+    ::strcat(path, name);
+    if (::mkdir(path, 0700) != 0) {
+      return errno;
+    }
+  }
+  if (::symlink("images", "root/dev/.restore/dump") != 0) {  // criu insists on a link
+    return errno;
+  }
+  const std::size_t first = state.plan.layer_count + kMountsBesideLayers +
+                            state.plan.mount_targets.size() + state.plan.view_count;
+  return attach(state.mount_fds[first], "root/dev/.restore/tools") != 0 ||
+                 attach(state.mount_fds[first + 1], "root/dev/.restore/images") != 0
+             ? errno
+             : 0;
+}
+
+int build_proc(CellState& state) {
+  if (ensure_directory(state, "proc") != 0 ||
+      ::mount("proc", "root/proc", "proc", kPlain, nullptr) != 0) {
+    return errno;
+  }
+  write_sysctls(state);
   for (const ProcMask& mask : state.plan.proc_masks) {
     if (bind({mask.directory ? kEmptyDirectory : "root/dev/null", mask.path.c_str()}) != 0 &&
         errno != ENOENT) {

@@ -10,15 +10,19 @@
 
 namespace atl::runtime::namespaces {
 
-static_assert(kMaxTransferredMounts == kMaxLayers + 2 + kMaxVolumeMounts + kMaxViews);
+// The layers, the upper directory, /dev and the guest; the volumes, the views; of a restore also
+// criu and the dump.
+inline constexpr std::size_t kMountsBesideLayers = 3;
+inline constexpr std::size_t kMountsOfRestore = 2;
+static_assert(kMaxTransferredMounts ==
+              kMaxLayers + kMountsBesideLayers + kMaxVolumeMounts + kMaxViews + kMountsOfRestore);
 
 // What the child knows while it builds itself.
 struct CellState {
   const CellPlan& plan;
   int channel_fd = -1;
-  int guest_fd = -1;
-  int listen_fd = -1;
-  int mount_fds[kMaxTransferredMounts] = {};  // the layers, upper directory, /dev, volumes, views
+  int listen_fd = -1;                         // made here, in the cell's network namespace
+  int mount_fds[kMaxTransferredMounts] = {};  // in the order above
   int root_fd = -1;                           // the overlay's root
 };
 
@@ -31,6 +35,8 @@ int build_proc(CellState& state);
 int build_sys(CellState& state);
 int build_tmp(CellState& state);
 int show_views(CellState& state);
+// The directory of a restore, and the host's /proc, which criu needs until the cell has its own.
+int build_restore(CellState& state);
 int change_root(CellState& state);
 
 }  // namespace atl::runtime::namespaces

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -15,7 +16,10 @@
 #include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/cell_init.h"
 #include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/criu_restore.h"
 #include "runtime/namespaces/device_mount.h"
+#include "runtime/namespaces/dump_files.h"
+#include "runtime/namespaces/guest_image.h"
 #include "runtime/namespaces/id_map.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/layer_mount.h"
@@ -36,6 +40,8 @@ constexpr std::string_view kOomScore = "200";
 constexpr const char* kHostResolver = "/etc/resolv.conf";
 constexpr std::size_t kMaxResolverBytes = 64 * 1024;
 constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
+// What criu is told by file: its protocol has no words for a directory by name.
+constexpr const char* kRestoreSettingsText = "work-dir /dev/.restore/work\n";
 
 // The texts a plan points into.
 struct PlanTexts {
@@ -47,6 +53,8 @@ struct PlanTexts {
   std::string machine_id_file;
   std::string boot_id_file;
   std::string resolver_file;
+  std::string time_offsets;
+  sockaddr_un guest_socket{};
 };
 
 Result<PlanTexts> make_texts(const CellSpec& spec) {
@@ -73,6 +81,19 @@ Result<PlanTexts> make_texts(const CellSpec& spec) {
       return fail(std::move(resolver).error());
     }
     texts.resolver_file = resolver ? *std::move(resolver) : std::string{};
+  }
+  texts.guest_socket.sun_family = AF_UNIX;
+  if (spec.guest_socket.size() >= sizeof texts.guest_socket.sun_path) {
+    return fail(Code::kInvalidArgument, concat("socket path is too long: ", spec.guest_socket));
+  }
+  std::memcpy(texts.guest_socket.sun_path, spec.guest_socket.c_str(), spec.guest_socket.size());
+  if (!spec.from_dump.empty()) {
+    TRY(texts.time_offsets, time_offsets_of(spec.from_dump));
+    // The same as before, unless the processes go on as somebody else.
+    if (const auto before = read_file(dumped_boot_id(spec.from_dump));
+        before && disk_belongs_to(spec.upper_dir, spec.id)) {
+      texts.boot_id_file = *before;
+    }
   }
   return texts;
 }
@@ -146,8 +167,10 @@ Error clone_error(int error_number) {
 Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner) {
   int pidfd = -1;
   clone_args arguments{};
-  arguments.flags =
-      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  arguments.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  if (!plan.restore) {
+    arguments.flags |= CLONE_NEWPID;  // else criu makes it
+  }
   if (plan.resolver_file == nullptr) {
     arguments.flags |= CLONE_NEWNET;
   }
@@ -173,8 +196,48 @@ Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std
   return Cloned{static_cast<int>(pid), Fd{pidfd}};
 }
 
+// In the order that cell_root.h says.
+Result<std::vector<Fd>> make_mounts(const CellBlueprint& blueprint, const CellSpec& spec,
+                                    int user_namespace) {
+  std::vector<Fd> mounts;
+  mounts.reserve(kMaxTransferredMounts);
+  for (const std::string& directory : spec.lower_dirs) {
+    TRY(Fd mount, make_layer_mount(directory, {user_namespace, true}));
+    mounts.push_back(std::move(mount));
+  }
+  TRY(Fd upper, make_layer_mount(spec.upper_dir, {user_namespace, false}));
+  mounts.push_back(std::move(upper));
+  TRY(Fd devices, make_device_mount(spec.uid_base));
+  mounts.push_back(std::move(devices));
+  const bool restore = !spec.from_dump.empty();
+  // A dumped guest goes on with the very program it was.
+  TRY(Fd guest, restore ? blueprint.guests->mount_from(dumped_guest(spec.from_dump))
+                        : blueprint.guests->mount());
+  mounts.push_back(std::move(guest));
+  for (const VolumeMount& volume : spec.mounts) {
+    TRY(Fd mount, make_layer_mount(volume.source_dir, {.user_namespace_fd = user_namespace,
+                                                       .read_only = volume.read_only,
+                                                       .honours_set_user_id = false}));
+    mounts.push_back(std::move(mount));
+  }
+  for (const std::string& directory : spec.view_dirs) {
+    TRY(Fd mount, make_layer_mount(directory, {.user_namespace_fd = user_namespace,
+                                               .honours_set_user_id = false,
+                                               .executable = false}));
+    mounts.push_back(std::move(mount));
+  }
+  if (restore) {
+    TRY(Fd tools, make_program_mount(blueprint.criu_directory));
+    mounts.push_back(std::move(tools));
+    TRY(Fd images, make_layer_mount(dumped_images(spec.from_dump), {user_namespace, true}));
+    mounts.push_back(std::move(images));
+  }
+  return mounts;
+}
+
 // What only the outside can give the child. Returns its start time.
-Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int channel) {
+Result<std::uint64_t> outfit_child(const CellBlueprint& blueprint, const CellSpec& spec,
+                                   const Child& child, int channel) {
   const Fd proc{::open(concat("/proc/", child.pid()).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
   if (!proc) {
     return fail_errno("opening the cell's /proc entry");
@@ -186,8 +249,10 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   // may be refused; then the cell has inherited a higher score, which is just as good.
   [[maybe_unused]] const auto scored = write_existing_at(proc.get(), "oom_score_adj", kOomScore);
   // The child lowers these itself; to raise them above the node's own takes CAP_SYS_RESOURCE.
-  const rlimit files{kOpenFiles, kOpenFiles};
-  (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);
+  if (spec.from_dump.empty()) {  // criu needs more, and gives each process what it had
+    const rlimit files{kOpenFiles, kOpenFiles};
+    (void)::prlimit(child.pid(), RLIMIT_NOFILE, &files, nullptr);
+  }
   const rlimit core{kCoreBytes, kCoreBytes};
   (void)::prlimit(child.pid(), RLIMIT_CORE, &core, nullptr);
 
@@ -195,28 +260,7 @@ Result<std::uint64_t> outfit_child(const CellSpec& spec, const Child& child, int
   if (!user_namespace) {
     return fail_errno("opening the cell's user namespace");
   }
-  std::vector<Fd> mounts;
-  mounts.reserve(spec.lower_dirs.size() + 2 + spec.mounts.size() + spec.view_dirs.size());
-  for (const std::string& directory : spec.lower_dirs) {
-    TRY(Fd mount, make_layer_mount(directory, {user_namespace.get(), true}));
-    mounts.push_back(std::move(mount));
-  }
-  TRY(Fd upper, make_layer_mount(spec.upper_dir, {user_namespace.get(), false}));
-  mounts.push_back(std::move(upper));
-  TRY(Fd devices, make_device_mount(spec.uid_base));
-  mounts.push_back(std::move(devices));
-  for (const VolumeMount& volume : spec.mounts) {
-    TRY(Fd mount, make_layer_mount(volume.source_dir, {.user_namespace_fd = user_namespace.get(),
-                                                       .read_only = volume.read_only,
-                                                       .honours_set_user_id = false}));
-    mounts.push_back(std::move(mount));
-  }
-  for (const std::string& directory : spec.view_dirs) {
-    TRY(Fd mount, make_layer_mount(directory, {.user_namespace_fd = user_namespace.get(),
-                                               .honours_set_user_id = false,
-                                               .executable = false}));
-    mounts.push_back(std::move(mount));
-  }
+  TRY(const std::vector<Fd> mounts, make_mounts(blueprint, spec, user_namespace.get()));
   TRY_DO(send_mounts(channel, mounts));
   return start_time;
 }
@@ -276,45 +320,55 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   for (const VolumeMount& volume : spec.mounts) {
     mount_targets.push_back(volume.target.c_str());
   }
-  const CellPlan plan{.channel_fd = theirs.get(),
-                      .guest_fd = blueprint.guest.get(),
-                      .listen_fd = spec.guest_listen_fd,
-                      .cgroup_fds = cgroup_fds,
-                      .stage_dir = blueprint.stage_dir.c_str(),
-                      .hostname = spec.hostname.c_str(),
-                      .overlay_options = texts.overlay_options.c_str(),
-                      .shm_options = texts.shm_options.c_str(),
-                      // As large as shared memory may be, and counted like it.
-                      .tmp_options = spec.ephemeral_tmp ? texts.shm_options.c_str() : nullptr,
-                      .identity = decide_identity(spec),
-                      .hostname_file = texts.hostname_file.c_str(),
-                      .hosts_file = texts.hosts_file.c_str(),
-                      .own_hosts_line = texts.own_hosts_line.c_str(),
-                      .machine_id_file = texts.machine_id_file.c_str(),
-                      .boot_id_file = texts.boot_id_file.c_str(),
-                      .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
-                      .layer_count = spec.lower_dirs.size(),
-                      .mount_targets = mount_targets,
-                      .mount_is_root = spec.mount_is_root,
-                      .view_count = spec.view_dirs.size(),
-                      .proc_masks = blueprint.proc_masks,
-                      .seccomp = &filter,
-                      .landlock_abi = blueprint.landlock_abi,
-                      .open_files = kOpenFiles,
-                      .core_bytes = kCoreBytes};
+  const CellPlan plan{
+      .channel_fd = theirs.get(),
+      .guest_socket = &texts.guest_socket,
+      .cgroup_fds = cgroup_fds,
+      .stage_dir = blueprint.stage_dir.c_str(),
+      .hostname = spec.hostname.c_str(),
+      .overlay_options = texts.overlay_options.c_str(),
+      .shm_options = texts.shm_options.c_str(),
+      // As large as shared memory may be, and counted like it.
+      .tmp_options = spec.ephemeral_tmp ? texts.shm_options.c_str() : nullptr,
+      .identity = decide_identity(spec),
+      .hostname_file = texts.hostname_file.c_str(),
+      .hosts_file = texts.hosts_file.c_str(),
+      .own_hosts_line = texts.own_hosts_line.c_str(),
+      .machine_id_file = texts.machine_id_file.c_str(),
+      .boot_id_file = texts.boot_id_file.c_str(),
+      .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
+      .layer_count = spec.lower_dirs.size(),
+      .mount_targets = mount_targets,
+      .mount_is_root = spec.mount_is_root,
+      .view_count = spec.view_dirs.size(),
+      .proc_masks = blueprint.proc_masks,
+      .seccomp = &filter,
+      .landlock_abi = blueprint.landlock_abi,
+      .open_files = spec.from_dump.empty() ? kOpenFiles : RLIM_INFINITY,
+      .core_bytes = kCoreBytes,
+      .restore = !spec.from_dump.empty(),
+      .restore_settings = kRestoreSettingsText,
+      .time_offsets = texts.time_offsets.empty() ? nullptr : texts.time_offsets.c_str()};
   TRY(Cloned cloned, clone_child(plan, places, spec.uid_base));
   Child child{cloned.pid, std::move(cloned.pidfd)};
   theirs.reset();
-  const auto start_time = outfit_child(spec, child, ours.get());
+  const auto start_time = outfit_child(blueprint, spec, child, ours.get());
   if (!start_time) {
     return fail(start_time.error());
   }
-  TRY_DO(wait_for_exec(ours.get()));
+  Cell cell;
+  if (plan.restore) {
+    TRY(cell, restore_cell(ours.get(), spec, {child.pid(), blueprint.proc_masks}));
+  } else {
+    TRY_DO(wait_for_exec(ours.get()));
+  }
   if (plan.identity == CellPlan::Identity::kRenew) {
     // Killed before, the next start renews once more, and nobody has seen this one.
     TRY_DO(mark_disk(spec.upper_dir, spec.id));
   }
-  Cell cell;
+  if (plan.restore) {
+    return cell;
+  }
   cell.record = {spec.id, child.pid(), *start_time};
   cell.pidfd = child.keep();
   return cell;

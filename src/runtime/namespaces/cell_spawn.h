@@ -3,6 +3,7 @@
 
 #include <linux/filter.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,17 +11,19 @@
 #include "base/fd.h"
 #include "runtime/namespaces/cell_plan.h"
 #include "runtime/namespaces/cgroup_tree.h"
+#include "runtime/namespaces/guest_image.h"
 #include "runtime/room.h"
 
 namespace atl::runtime::namespaces {
 
 // What all cells of a runtime share; prepared when it opens.
 struct CellBlueprint {
-  Fd guest;  // a sealed copy of the guest executable
+  std::unique_ptr<GuestImages> guests;
   std::string stage_dir;
   std::vector<ProcMask> proc_masks;
   std::vector<sock_filter> seccomp_filter;
   int landlock_abi = 0;
+  std::string criu_directory;  // empty: this host cannot dump or restore memory
 };
 
 // On failure no process is left; the cgroups are the caller's.

@@ -20,6 +20,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
     {"joining its cgroups", "check that the cgroup hierarchies are mounted read-write"},
     {"making mounts private", "the node needs CAP_SYS_ADMIN and its own mount namespace"},
     {"entering the stage directory", "the stage directory must exist and belong to the node"},
+    {"opening the guest's socket", "check that the run directory is writable"},
     {"bringing up the loopback device", ""},
     {"setting the host name", ""},
     {"joining a new session keyring", "raise kernel.keys.root_maxkeys"},
@@ -44,6 +45,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
      "top of it (inside a container the node needs an unmasked /sys)"},
     {"mounting /tmp", "the image's /tmp must be a directory"},
     {"showing the views", "each of them must be a directory of the pool"},
+    {"preparing the restore of its memory", "the image's /proc and /dev must be directories"},
     {"changing the root",
      "pivot_root refuses an initramfs root: start the node from a root file system that is a "
      "mount of its own"},
@@ -51,6 +53,7 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
     {"mounting its volumes",
      "each mount point must be a directory of the sandbox's own root, or nothing yet; it must not "
      "be the root itself nor lie on another mount"},
+    {"setting its clocks", "the kernel needs CONFIG_TIME_NS"},
     {"arranging the guest's descriptors", ""},
     {"entering the volume", ""},
     {"entering its Landlock domain", ""},

@@ -16,6 +16,7 @@ enum class CellStep : std::uint32_t {
   kCgroups,
   kPropagation,
   kStageDirectory,
+  kListener,
   kLoopback,
   kHostname,
   kKeyring,
@@ -31,9 +32,11 @@ enum class CellStep : std::uint32_t {
   kSys,
   kTmp,
   kViews,
+  kRestore,
   kPivotRoot,
   kEtcFiles,
   kVolumes,
+  kTime,
   kGuestDescriptors,
   kVolumeRoot,
   kLandlock,
@@ -42,7 +45,7 @@ enum class CellStep : std::uint32_t {
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 29;
+inline constexpr std::uint32_t kCellStepCount = 32;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

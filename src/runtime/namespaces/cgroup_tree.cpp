@@ -225,6 +225,11 @@ Result<bool> CgroupTree::is_frozen(const std::string& id) const {
   return read_frozen(*find(Duty::kFreeze), cell.get());
 }
 
+Result<std::string> CgroupTree::freezer_path(const std::string& id) const {
+  TRY_DO(open_cell(Duty::kFreeze, id));
+  return concat(find(Duty::kFreeze)->path, "/", cell_name(id));
+}
+
 Result<> CgroupTree::thaw(const std::string& id) const {
   TRY(const Fd cell, open_cell(Duty::kFreeze, id));
   return write_frozen(*find(Duty::kFreeze), cell.get(), false);

@@ -40,6 +40,8 @@ class CgroupTree {
   Result<> freeze(const std::string& id) const;
   Result<> thaw(const std::string& id) const;
   Result<bool> is_frozen(const std::string& id) const;
+  // The directory of the cgroup that freezes the cell.
+  Result<std::string> freezer_path(const std::string& id) const;
   // A frozen process of version 1 dies only when it thaws. REQUIRES: the cell has been killed.
   void let_killed_die(const std::string& id) const;
   Result<std::vector<std::string>> list() const;

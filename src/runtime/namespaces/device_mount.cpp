@@ -67,6 +67,10 @@ Result<Fd> make_device_mount(std::uint32_t id_base) {
       return fail(std::move(error));
     }
   }
+  // Where the guest is mounted.
+  if (::mknodat(mount.get(), "init", S_IFREG | 0444, 0) != 0) {
+    return fail_errno("making the cell's /dev/init");
+  }
   return mount;
 }
 

@@ -1,62 +1,92 @@
 #include "runtime/namespaces/guest_image.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <memory>
 
 #include "base/strings.h"
+#include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
 namespace {
 
-constexpr unsigned kMemfdExec = 0x10;  // MFD_EXEC, since kernel 6.3
-
-Fd make_memory_file() {
-  Fd fd{::memfd_create("atoll-guest", MFD_CLOEXEC | MFD_ALLOW_SEALING | kMemfdExec)};
-  if (!fd && errno == EINVAL) {
-    fd = Fd{::memfd_create("atoll-guest", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+Result<std::string> read_program(const std::string& path) {
+  auto program = read_file(path, kMaxGuestBytes);
+  if (program && program->empty()) {
+    return fail(Code::kInvalidArgument, concat("the guest binary ", path, " is no program"));
   }
-  return fd;
+  return program;
 }
 
 }  // namespace
 
-Result<Fd> load_guest_image(const std::string& path) {
-  const Fd source{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat status{};
-  if (!source || ::fstat(source.get(), &status) != 0) {
-    return fail_errno(concat("opening the guest binary ", path));
+Result<std::unique_ptr<GuestImages>> GuestImages::open(const std::string& directory,
+                                                       const std::string& guest_binary) {
+  std::unique_ptr<GuestImages> images{new GuestImages{directory}};
+  TRY_DO(images->close());
+  if (::mount("guests", directory.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0) {
+    return fail_errno(concat("mounting ", directory));
   }
-  if (!S_ISREG(status.st_mode) || status.st_size <= 0 ||
-      static_cast<std::size_t>(status.st_size) > kMaxGuestBytes) {
-    return fail(Code::kInvalidArgument, concat("the guest binary ", path, " is no program"));
+  TRY(images->current_, images->keep(guest_binary));
+  return images;
+}
+
+// Under a name that says what is in it, so each program is there once.
+Result<std::string> GuestImages::keep(const std::string& file) {
+  TRY(const std::string program, read_program(file));
+  const std::string copy =
+      concat(directory_, "/", program.size(), "-", std::hash<std::string_view>{}(program));
+  const std::lock_guard guard{mutex_};
+  if (::access(copy.c_str(), F_OK) == 0) {
+    return copy;
   }
-  const Fd memory = make_memory_file();
-  if (!memory) {
-    return fail_errno("making the guest's memory file");
+  TRY_DO(replace_file(copy, program, {}));
+  if (::chmod(copy.c_str(), 0555) != 0) {  // whatever the node's umask is
+    return fail_errno(concat("making ", copy));
   }
-  for (off_t left = status.st_size; left > 0;) {
-    const ssize_t copied =
-        ::sendfile(memory.get(), source.get(), nullptr, static_cast<std::size_t>(left));
-    if (copied <= 0) {
-      return fail_errno(concat("copying the guest binary ", path));
-    }
-    left -= copied;
+  return copy;
+}
+
+Result<Fd> GuestImages::mount_copy(const std::string& copy) {
+  return make_program_mount(copy);
+}
+
+Result<Fd> GuestImages::mount_from(const std::string& file) {
+  TRY(const std::string copy, keep(file));
+  return mount_copy(copy);
+}
+
+// Running cells keep what they have.
+Result<> GuestImages::close() {
+  if (::umount2(directory_.c_str(), MNT_DETACH) != 0 && errno != EINVAL && errno != ENOENT) {
+    return fail_errno(concat("unmounting ", directory_));
   }
-  if (::fchmod(memory.get(), 0555) != 0 ||
-      ::fcntl(memory.get(), F_ADD_SEALS,
-              F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-    return fail_errno("sealing the guest's memory file");
+  return {};
+}
+
+Result<> copy_program(const std::string& source, const std::string& target) {
+  TRY(const std::string program, read_program(source));
+  return replace_file(target, program, {.mode = 0600});
+}
+
+Result<Fd> make_program_mount(const std::string& path) {
+  Fd mount{::open_tree(AT_FDCWD, path.c_str(),
+                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW)};
+  if (!mount) {
+    return fail_errno(concat("opening ", path));
   }
-  // A descriptor open for writing makes execveat fail with ETXTBSY: open it again for reading.
-  Fd image{::open(concat("/proc/self/fd/", memory.get()).c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!image) {
-    return fail_errno("opening the guest's memory file");
+  mount_attr attributes{};
+  attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  attributes.attr_clr = MOUNT_ATTR_NOEXEC;
+  if (::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
+    return fail_errno(concat("mounting ", path));
   }
-  return image;
+  return mount;
 }
 
 }  // namespace atl::runtime::namespaces

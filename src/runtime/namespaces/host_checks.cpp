@@ -12,6 +12,7 @@
 
 #include "base/strings.h"
 #include "runtime/namespaces/cgroup_hierarchy.h"
+#include "runtime/namespaces/criu_tools.h"
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/overlay_trial.h"
 #include "runtime/room.h"
@@ -210,6 +211,15 @@ HostCheck check_proc() {
 }
 
 }  // namespace
+
+HostCheck check_memory_dumps(const NamespacesOptions& options) {
+  const MemoryDumps dumps = namespaces::check_criu({options.criu_directory, options.criu_adapter});
+  if (dumps.possible) {
+    return {"memory dumps", Verdict::kOk, concat("criu in ", options.criu_directory), ""};
+  }
+  return {"memory dumps", Verdict::kDegraded, dumps.reason,
+          "as root: tools/setup-criu. Without it a pause keeps memory only while the host runs"};
+}
 
 std::vector<HostCheck> check_host() {
   return {

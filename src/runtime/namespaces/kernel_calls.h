@@ -27,6 +27,10 @@ struct [[gnu::packed]] LandlockPathRule {
 inline constexpr std::uint64_t kLandlockScopeAbstractSockets = 1U << 0;
 inline constexpr std::uint64_t kLandlockScopeSignals = 1U << 1;
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
 inline long clone3_call(clone_args* arguments) {
   return ::syscall(SYS_clone3, arguments, sizeof *arguments);
 }

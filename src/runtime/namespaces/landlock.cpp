@@ -14,16 +14,17 @@ int landlock_abi() {
   return abi < 0 ? 0 : abi;
 }
 
-int enter_landlock_domain(int abi) {
-  if (abi < kLeastLandlockAbi) {
+int enter_landlock_domain(const LandlockOptions& options) {
+  if (options.abi < kLeastLandlockAbi) {
     return 0;
   }
   LandlockRuleset rules{};
   rules.handled_file_access =
       LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_REFER;
   std::size_t size = sizeof rules.handled_file_access;
-  if (abi >= 6) {
-    rules.scoped = kLandlockScopeAbstractSockets | kLandlockScopeSignals;
+  if (options.abi >= 6) {
+    rules.scoped = kLandlockScopeSignals |
+                   (options.scope_abstract_sockets ? kLandlockScopeAbstractSockets : 0U);
     size = sizeof rules;
   }
   const int ruleset = landlock_create_ruleset_call(&rules, size, 0);

@@ -9,8 +9,8 @@
 
 namespace atl::runtime::namespaces {
 
-// 64 layers, the upper, /dev, 16 volumes, 130 views; the kernel takes 253 at once.
-inline constexpr std::size_t kMaxTransferredMounts = 212;
+// See cell_root.h; the kernel takes 253 at once.
+inline constexpr std::size_t kMaxTransferredMounts = 215;
 
 // REQUIRES: 1..kMaxTransferredMounts mounts. A child that is gone is no error here: what it had to
 // say is already in the channel.

@@ -12,9 +12,12 @@
 #include <chrono>
 #include <thread>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "runtime/namespaces/cell_spawn.h"
 #include "runtime/namespaces/cgroup_tree.h"
+#include "runtime/namespaces/criu_dump.h"
+#include "runtime/namespaces/criu_tools.h"
 #include "runtime/namespaces/guest_image.h"
 #include "runtime/namespaces/id_map.h"
 #include "runtime/namespaces/kernel_calls.h"
@@ -54,7 +57,7 @@ bool is_dns_label(std::string_view text) {
 
 Result<> check_path(const std::string& path) {
   if (path.empty() || path[0] != '/' || path.size() > kMaxPathBytes || path.contains('\0')) {
-    return fail(Code::kInvalidArgument, "layer directories are absolute paths");
+    return fail(Code::kInvalidArgument, "a cell's directories and socket are absolute paths");
   }
   return {};
 }
@@ -104,14 +107,15 @@ Result<> check_spec(const CellSpec& spec) {
     TRY_DO(check_path(directory));
   }
   TRY_DO(check_id_base(spec.uid_base));
-  if (spec.guest_listen_fd < 0 || ::fcntl(spec.guest_listen_fd, F_GETFD) < 0) {
-    return fail(Code::kInvalidArgument, "a cell needs an open listening socket");
+  TRY_DO(check_path(spec.guest_socket));
+  if (!spec.from_dump.empty()) {
+    TRY_DO(check_path(spec.from_dump));
   }
   return check_limits(spec.limits);
 }
 
 std::vector<std::string> stage_names() {
-  std::vector<std::string> names = {kStageUpper, kStageRoot, kStageSys};
+  std::vector<std::string> names = {kStageUpper, kStageRoot, kStageSys, kStageGuests};
   for (std::size_t i = 0; i < kMaxLayers; ++i) {
     names.emplace_back(LayerName{i}.text);
   }
@@ -144,14 +148,17 @@ Result<> remove_stage(const std::string& stage_dir) {
 
 class NamespacesRuntime final : public Runtime {
  public:
-  NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups)
-      : blueprint_(std::move(blueprint)), cgroups_(std::move(cgroups)) {
+  NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups, CriuTools tools)
+      : blueprint_(std::move(blueprint)), cgroups_(std::move(cgroups)), tools_(std::move(tools)) {
     capabilities_.name = "namespaces";
     capabilities_.freeze = cgroups_.does(Duty::kFreeze);
     capabilities_.memory_limit = cgroups_.does(Duty::kMemory);
     capabilities_.cpu_limit = cgroups_.does(Duty::kCpu);
     capabilities_.process_limit = cgroups_.does(Duty::kProcesses);
     capabilities_.landlock = blueprint_.landlock_abi >= kLeastLandlockAbi;
+    capabilities_.memory_dump = capabilities_.freeze
+                                    ? check_criu(tools_)
+                                    : MemoryDumps{false, "this host's cgroups cannot freeze"};
   }
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -160,10 +167,31 @@ class NamespacesRuntime final : public Runtime {
     TRY_DO(check_spec(spec));
     TRY(const CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
     auto cell = spawn_cell(blueprint_, places, spec);
+    if (cell && !cgroups_.contains(spec.id, cell->record.pid)) {
+      cell = fail(Code::kInternal, concat("cell ", spec.id, " is not in its cgroups"));
+    }
     if (!cell) {
+      if (const auto ended = kill_rest(spec.id); !ended) {
+        LOG_ERROR("a failed cell does not end", {"cell", spec.id}, {"error", ended.error()});
+      }
       cgroups_.remove_or_log(spec.id);
     }
     return cell;
+  }
+
+  Result<std::uint64_t> dump(const DumpSpec& spec) override {
+    TRY_DO(check_id(spec.record.id));
+    TRY_DO(check_path(spec.directory));
+    TRY_DO(check_path(spec.guest_socket));
+    if (!capabilities_.memory_dump.possible) {
+      return fail(Code::kUnimplemented, capabilities_.memory_dump.reason, "no_memory_dump");
+    }
+    TRY(const std::string freezer, cgroups_.freezer_path(spec.record.id));
+    TRY_DO(cgroups_.thaw(spec.record.id));
+    const auto closed = close_connections(spec);
+    TRY_DO(cgroups_.freeze(spec.record.id));
+    TRY_DO(closed);
+    return dump_cell(tools_, spec, freezer);
   }
 
   Result<Cell> adopt(const CellRecord& record) override {
@@ -216,6 +244,7 @@ class NamespacesRuntime final : public Runtime {
 
   Result<> close() override {
     TRY_DO(cgroups_.remove_instance());
+    TRY_DO(blueprint_.guests->close());
     return remove_stage(blueprint_.stage_dir);
   }
 
@@ -252,6 +281,7 @@ class NamespacesRuntime final : public Runtime {
 
   CellBlueprint blueprint_;
   CgroupTree cgroups_;
+  CriuTools tools_;
   Capabilities capabilities_;
 };
 
@@ -267,14 +297,18 @@ Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions
   }
   TRY_DO(check_path(options.stage_dir));
   CellBlueprint blueprint;
-  TRY(blueprint.guest, load_guest_image(options.guest_binary));
   TRY(blueprint.seccomp_filter, make_seccomp_filter());
   blueprint.stage_dir = options.stage_dir;
   blueprint.proc_masks = find_proc_masks();
   blueprint.landlock_abi = landlock_abi();
   TRY_DO(make_stage(options.stage_dir));
+  TRY(blueprint.guests,
+      GuestImages::open(concat(options.stage_dir, "/", kStageGuests), options.guest_binary));
   TRY(CgroupTree cgroups, CgroupTree::open(options.instance));
-  return std::make_unique<NamespacesRuntime>(std::move(blueprint), std::move(cgroups));
+  CriuTools tools{options.criu_directory, options.criu_adapter};
+  blueprint.criu_directory = options.criu_directory;
+  return std::make_unique<NamespacesRuntime>(std::move(blueprint), std::move(cgroups),
+                                             std::move(tools));
 }
 
 }  // namespace atl::runtime

@@ -112,7 +112,7 @@ int detach_in_child(const Detachment& detachment) {
 }  // namespace
 
 int mount_volumes(CellState& state) {
-  const std::size_t first = state.plan.layer_count + 2;
+  const std::size_t first = state.plan.layer_count + kMountsBesideLayers;
   const int root = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) {
     return errno;

@@ -7,8 +7,12 @@
 namespace atl::service::native {
 namespace {
 
-Task<> respond_metadata(NativeExchange& exchange) {
-  Json capabilities = Json::object({{"interpreter_fork", guest::kWarmForks}});
+Task<> respond_metadata(NativeExchange& exchange, const control::Sandboxes& sandboxes) {
+  Json capabilities = Json::object(
+      {{"interpreter_fork", guest::kWarmForks}, {"memory_dump", sandboxes.dumps_memory()}});
+  if (!sandboxes.dumps_memory()) {
+    capabilities.set("memory_dump_reason", sandboxes.dumps_memory_reason());
+  }
   return exchange.respond(
       data_response(200, Json::object({{"gateway_mode", "direct"},
                                        {"service", "atoll"},
@@ -48,8 +52,8 @@ void MetaRoutes::add_to(RouteTable& table) {
   table.add_public_get("/metrics", [this](NativeExchange& exchange, const auto&) {
     return respond_metrics(exchange, metrics_);
   });
-  table.add_public_get("/metadata", [](NativeExchange& exchange, const auto&) {
-    return respond_metadata(exchange);
+  table.add_public_get("/metadata", [this](NativeExchange& exchange, const auto&) {
+    return respond_metadata(exchange, sandboxes_);
   });
 }
 

@@ -25,6 +25,31 @@ std::string_view restored_name(Restored restored) {
   return "nothing";
 }
 
+std::string_view memory_name(PauseMemory memory) {
+  switch (memory) {
+    case PauseMemory::kKeep:
+      return "frozen";
+    case PauseMemory::kDump:
+      return "disk";
+    case PauseMemory::kDrop:
+      break;
+  }
+  return "none";
+}
+
+// true, false or "disk".
+Result<PauseMemory> pause_memory(const Json& body, const Fields& fields) {
+  const Json* member = body.find("memory");
+  if (member != nullptr && member->as_string() != nullptr) {
+    if (*member->as_string() != "disk") {
+      return fail(Code::kInvalidArgument, "field \"memory\" must be true, false or \"disk\"");
+    }
+    return PauseMemory::kDump;
+  }
+  TRY(const auto memory, fields.boolean("memory"));
+  return memory.value_or(true) ? PauseMemory::kKeep : PauseMemory::kDrop;
+}
+
 }  // namespace
 
 Json snapshot_json(const control::Snapshot& snapshot) {
@@ -147,15 +172,17 @@ void StateRoutes::add_to(RouteTable& table) {
 Task<> StateRoutes::pause(NativeExchange& exchange, std::string id) {
   CO_TRY(const Json body, co_await read_optional_json(exchange.body()));
   CO_TRY(const auto fields, Fields::of(body, "", {"memory"}));
-  CO_TRY(const auto memory, fields.boolean("memory"));
-  CO_TRY(const auto answer, co_await sandboxes_.pause(
-                                exchange.principal().team_id, std::move(id),
-                                memory.value_or(true) ? PauseMemory::kKeep : PauseMemory::kDrop));
-  co_return co_await exchange.respond(data_response(
-      200, Json::object({{"sandbox_id", answer.sandbox.id},
-                         {"paused", true},
-                         {"status", control::status_name(answer.sandbox.status)},
-                         {"memory", answer.memory == PauseMemory::kKeep ? "frozen" : "none"}})));
+  CO_TRY(const auto memory, pause_memory(body, fields));
+  CO_TRY(const auto answer,
+         co_await sandboxes_.pause(exchange.principal().team_id, std::move(id), memory));
+  Json json = Json::object({{"sandbox_id", answer.sandbox.id},
+                            {"paused", true},
+                            {"status", control::status_name(answer.sandbox.status)},
+                            {"memory", memory_name(answer.memory)}});
+  if (!answer.reason.empty()) {
+    json.set("reason", answer.reason);
+  }
+  co_return co_await exchange.respond(data_response(200, std::move(json)));
 }
 
 Task<> StateRoutes::resume(NativeExchange& exchange, std::string id) {
@@ -240,9 +267,10 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   const bool warm = word != nullptr && *word == "interpreters";
   const auto memory = warm ? Result<std::optional<bool>>{false} : fields.boolean("memory");
   CO_TRY_DO(memory);
-  if (memory->value_or(false)) {
+  if (memory->value_or(false) && !sandboxes_.dumps_memory()) {
     co_return fail(Code::kUnimplemented,
-                   "a fork cannot take running processes along in this version; leave out memory",
+                   concat("a fork cannot take running processes along here: ",
+                          sandboxes_.dumps_memory_reason()),
                    "memory_fork");
   }
   control::ForkRequest request;
@@ -252,6 +280,7 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   CO_TRY(request.hard_ttl_seconds, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
   request.count = static_cast<std::size_t>(count.value_or(1));
   request.start = start.value_or(false);
+  request.memory = memory->value_or(false);
   if (once.key) {
     request.once = control::ClaimOnce{.key = *std::move(once.key),
                                       .body_sha256 = std::move(once.digest),

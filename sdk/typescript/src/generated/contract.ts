@@ -2036,10 +2036,10 @@ export interface components {
         };
         PauseRequest: {
             /**
-             * @description false: the processes end, only the files stay.
+             * @description true: the processes stay in memory, frozen. disk: they go to disk and take no memory. false: they end, only the files stay.
              * @default true
              */
-            memory?: boolean;
+            memory?: boolean | "disk";
         };
         PauseAnswer: {
             sandbox_id: string;
@@ -2049,7 +2049,9 @@ export interface components {
              * @description What became of the processes.
              * @enum {string}
              */
-            memory: "frozen" | "none";
+            memory: "frozen" | "disk" | "none";
+            /** @description Why they did not go to disk. */
+            reason?: string;
         };
         ResumeAnswer: {
             sandbox_id: string;
@@ -2160,7 +2162,7 @@ export interface components {
             /** @default false */
             start?: boolean;
             /**
-             * @description false: files alone. "interpreters": also every idle interpreter, warm, with its variables, imports and open files. true is not possible in this version.
+             * @description false: files alone. "interpreters": also every idle interpreter, warm, with its variables, imports and open files. true: all running processes; needs a server that can dump memory (see /metadata).
              * @default false
              */
             memory?: boolean | "interpreters";
@@ -3314,6 +3316,10 @@ export interface components {
             capabilities?: {
                 /** @description Forks with memory "interpreters" take interpreters along. */
                 interpreter_fork?: boolean;
+                /** @description Memory of paused sandboxes can go to disk and come back. */
+                memory_dump: boolean;
+                /** @description Why not. */
+                memory_dump_reason?: string;
             };
         };
     };

@@ -1,0 +1,84 @@
+// A tree goes into a file and comes back the same.
+#include "runtime/namespaces/shared_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/fd.h"
+
+namespace atl::runtime::namespaces {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SharedMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/atoll-shm-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    directory_ = name;
+    fs::create_directories(directory_ / "from");
+    fs::create_directories(directory_ / "to");
+    archive_ = Fd{::memfd_create("archive", MFD_CLOEXEC)};
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  int save() { return save_tree((directory_ / "from").c_str(), archive_.get()); }
+  int load() {
+    ::lseek(archive_.get(), 0, SEEK_SET);
+    return load_tree((directory_ / "to").c_str(), archive_.get());
+  }
+  struct stat stat_of(const char* name) {
+    struct stat status{};
+    EXPECT_EQ(::lstat((directory_ / name).c_str(), &status), 0) << name;
+    return status;
+  }
+
+  fs::path directory_;
+  Fd archive_;
+};
+
+TEST_F(SharedMemoryTest, ComesBackTheSame) {
+  fs::create_directories(directory_ / "from/deep/er");
+  std::ofstream{directory_ / "from/deep/er/file"} << "content";
+  fs::create_symlink("../file", directory_ / "from/deep/link");
+  ASSERT_EQ(::mkfifo((directory_ / "from/fifo").c_str(), 0640), 0);
+  ASSERT_EQ(::chmod((directory_ / "from/deep").c_str(), 01777), 0);
+  ASSERT_EQ(::chown((directory_ / "from/deep/er/file").c_str(), 7, 8), 0);
+  ASSERT_EQ(save(), 0);
+  ASSERT_EQ(load(), 0);
+  std::ifstream file{directory_ / "to/deep/er/file"};
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>{file}, {}), "content");
+  EXPECT_EQ(fs::read_symlink(directory_ / "to/deep/link"), "../file");
+  EXPECT_TRUE(S_ISFIFO(stat_of("to/fifo").st_mode));
+  EXPECT_EQ(stat_of("to/fifo").st_mode & 07777, 0640U);
+  EXPECT_EQ(stat_of("to/deep").st_mode & 07777, 01777U);
+  EXPECT_EQ(stat_of("to/deep/er/file").st_uid, 7U);
+  EXPECT_EQ(stat_of("to/deep/er/file").st_gid, 8U);
+}
+
+TEST_F(SharedMemoryTest, HolesStayHoles) {
+  const Fd file{::open((directory_ / "from/sparse").c_str(), O_WRONLY | O_CREAT, 0600)};
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 30), 0);
+  ASSERT_EQ(::pwrite(file.get(), "x", 1, 1 << 29), 1);
+  ASSERT_EQ(save(), 0);
+  ASSERT_EQ(load(), 0);
+  EXPECT_EQ(stat_of("to/sparse").st_size, 1 << 30);
+  EXPECT_LT(stat_of("to/sparse").st_blocks, 4096);
+}
+
+TEST_F(SharedMemoryTest, ADamagedFileIsRefused) {
+  std::ofstream{directory_ / "from/file"} << "content";
+  ASSERT_EQ(save(), 0);
+  ASSERT_EQ(::ftruncate(archive_.get(), ::lseek(archive_.get(), 0, SEEK_END) - 1), 0);
+  EXPECT_NE(load(), 0);
+}
+
+}  // namespace
+}  // namespace atl::runtime::namespaces
