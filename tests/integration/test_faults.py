@@ -98,9 +98,9 @@ def test_out_of_descriptors(faulty, kept):
 def test_out_of_descriptors_for_clients(faulty, kept):
     """In the API process: some have to wait or come again, nobody is lost."""
     api = faulty.daemons()["api"]
-    limits = resource.prlimit(api, resource.RLIMIT_NOFILE)
     connections = []
     try:
+        limits = resource.prlimit(api, resource.RLIMIT_NOFILE)
         resource.prlimit(api, resource.RLIMIT_NOFILE, (len(kernel.open_fds(api)) + 6, limits[1]))
         for _ in range(20):
             connection = faulty.client.connection(timeout=5)
