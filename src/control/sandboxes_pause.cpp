@@ -153,7 +153,7 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
       note_resumed(*entry, answer);
       co_return ok();
     }
-    if (thawed.error().code != Code::kNotFound) {
+    if (thawed.error().code != Code::kNotFound && thawed.error().reason != "not_running") {
       // Nobody knows whether it moves; it must not lose its memory to a node that is slow.
       unsettle(*entry);
       co_return fail(std::move(thawed).error().note(concat("resuming ", entry->row.id)));
