@@ -30,6 +30,16 @@ std::optional<StoredCell::State> parse_state(std::string_view text) {
   return std::nullopt;
 }
 
+// "layers a,b\n", or nothing.
+std::string format_names(std::string_view key, const std::vector<std::string>& names) {
+  std::string line;
+  for (const std::string& name : names) {
+    line += line.empty() ? concat(key, " ") : ",";
+    line += name;
+  }
+  return line.empty() ? line : line + "\n";
+}
+
 Error damaged(std::string_view id, std::string_view line) {
   return Error{Code::kDataLoss, concat("the record of cell ", id, " has a damaged line: ", line),
                "damaged_record"};
@@ -48,12 +58,12 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
     cell.state = *state;
     return {};
   }
-  if (name == "layers") {
-    for (const std::string_view layer : split(value, ',')) {
-      if (!is_layer_id(layer)) {
+  if (name == "layers" || name == "volumes") {
+    for (const std::string_view each : split(value, ',')) {
+      if (!(name == "layers" ? is_layer_id(each) : is_volume_id(each))) {
         return fail(damaged(cell.id, line));
       }
-      cell.layers.emplace_back(layer);
+      (name == "layers" ? cell.layers : cell.volumes).emplace_back(each);
     }
     return {};
   }
@@ -78,15 +88,10 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
 }  // namespace
 
 std::string format_record(const StoredCell& cell) {
-  std::string layers;
-  for (const std::string& layer : cell.layers) {
-    layers += layers.empty() ? "layers " : ",";
-    layers += layer;
-  }
-  layers += layers.empty() ? "" : "\n";
   return concat("state ", kStateNames[static_cast<std::size_t>(cell.state)], "\npid ", cell.pid,
                 "\nstart_time ", cell.start_time, "\nuid_base ", cell.uid_base, "\nfresh_upper ",
-                cell.fresh_upper ? 1 : 0, "\n", layers);
+                cell.fresh_upper ? 1 : 0, "\n", format_names("layers", cell.layers),
+                format_names("volumes", cell.volumes));
 }
 
 Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
@@ -99,7 +104,7 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
       ++lines;
     }
   }
-  if (lines != 5 + (cell.layers.empty() ? 0U : 1U)) {
+  if (lines != 5 + (cell.layers.empty() ? 0U : 1U) + (cell.volumes.empty() ? 0U : 1U)) {
     return fail(damaged(id, "(lines are missing)"));
   }
   return cell;

@@ -6,6 +6,7 @@
 //   uid_base 1879048192
 //   fresh_upper 1          the upper was made by the create that wrote this record
 //   layers a,b             what it stands on; may be absent
+//   volumes a,b            what it writes to beside its upper; may be absent
 //
 // The record is written before anything of the cell exists and replaced atomically afterwards, so
 // whatever a killed node leaves behind has a record that names it. Records survive a killed
@@ -30,6 +31,7 @@ struct StoredCell {
   std::uint32_t uid_base = 0;
   bool fresh_upper = false;
   std::vector<std::string> layers;
+  std::vector<std::string> volumes;
 };
 
 std::string format_record(const StoredCell& cell);

@@ -100,6 +100,11 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
       stored.layers.push_back(view.id);  // it must not go away meanwhile
     }
   }
+  for (const Mount& mount : request.mounts) {
+    if (!mount.read_only) {
+      stored.volumes.push_back(mount.volume);
+    }
+  }
   CellInfo info;
   auto entry = build_with_memory(request, spec, stored, info);
   if (!entry) {
@@ -210,7 +215,7 @@ Result<> Cells::destroy(const DestroyRequest& request) {
   if (!request.keep_upper) {
     TRY_DO(parts_.pool.remove_upper(request.id));
   } else if (request.sync) {
-    TRY_DO(parts_.pool.sync_upper(request.id));
+    TRY_DO(sync_disks(entry ? entry->stored : StoredCell{.id = request.id}));
   }
   ATOLL_FAULT_POINT("node.destroy.disk");
   TRY_DO(parts_.records.remove(request.id));

@@ -105,6 +105,8 @@ class Cells {
   Result<DeathWatch::Ticket> watch(const std::string& id, Fd pidfd);
   void on_death(DeathWatch::Ticket ticket);
   Result<> end_processes(const Entry& entry);
+  // What the cell wrote is on disk: its own, and the volumes it has.
+  Result<> sync_disks(const StoredCell& stored);
   Result<SnapshotAnswer> snapshot_still(const SnapshotRequest& request);
   Result<SnapshotAnswer> snapshot_with_memory(const SnapshotRequest& request);
 

@@ -11,11 +11,11 @@ namespace atl::node {
 
 Result<> Cells::freeze(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
-  TRY_DO(require_running(id));
+  TRY(const Entry entry, require_running(id));
   TRY_DO(parts_.pool.flush_upper(id));
   TRY_DO(parts_.runtime.freeze(id));
   ATOLL_FAULT_POINT("node.freeze.frozen");
-  auto synced = parts_.pool.sync_upper(id);
+  auto synced = sync_disks(entry.stored);
   if (!synced) {
     // Not paused, so it must not stand still. The first error is the one to tell.
     if (const auto thawed = parts_.runtime.thaw(id); !thawed) {
@@ -25,6 +25,16 @@ Result<> Cells::freeze(const std::string& id) {
   }
   ATOLL_FAULT_POINT("node.freeze.synced");
   return synced;
+}
+
+Result<> Cells::sync_disks(const StoredCell& stored) {
+  TRY_DO(parts_.pool.sync_upper(stored.id));
+  for (const std::string& volume : stored.volumes) {
+    if (parts_.pool.has_upper(volume)) {  // else it was deleted by force
+      TRY_DO(parts_.pool.sync_upper(volume));
+    }
+  }
+  return {};
 }
 
 Result<> Cells::thaw(const std::string& id) {

@@ -106,6 +106,22 @@ TEST_F(CellVolumesTest, ACellMountsWhatIsThere) {
   EXPECT_FALSE(has_record("b"));
 }
 
+TEST_F(CellVolumesTest, APauseWaitsForTheVolumesToo) {
+  ASSERT_TRUE(pool_.create_upper("vol-a", 0));
+  ASSERT_TRUE(pool_.create_upper("vol-b", 0));
+  CreateRequest wanted = request("a");
+  wanted.mounts = {{"vol-a", "/a"}, {"vol-b", "/b", true}};
+  ASSERT_TRUE(cells_->create(wanted));
+  crash();  // the next node knows them from the record
+  start();
+  const int before = pool_.syncs();
+  ASSERT_TRUE(cells_->freeze("a"));
+  EXPECT_EQ(pool_.syncs(), before + 2) << "its own disk and what it can write to";
+  ASSERT_TRUE(cells_->thaw("a"));
+  ASSERT_TRUE(pool_.remove_upper("vol-a"));
+  EXPECT_TRUE(cells_->freeze("a")) << "one that was deleted is nobody's";
+}
+
 TEST_F(CellVolumesTest, ACellForFilesDoesNotOutliveAStop) {
   ASSERT_TRUE(pool_.create_upper("vol-a", 0));
   CreateRequest wanted = request("files-a");
