@@ -30,6 +30,23 @@ Json fork_body(const ForkOptions& options) {
   return body;
 }
 
+// What of the interpreters did not come along, and why.
+void report_left_behind(const CommandContext& context, const Json& answer) {
+  const Json* interpreters = answer.find("interpreters");
+  if (interpreters == nullptr || interpreters->as_array() == nullptr || context.options.quiet) {
+    return;
+  }
+  for (const auto& each : *interpreters->as_array()) {
+    const auto why = text_member(each, "reason");
+    const auto note = why.empty() ? text_member(each, "note") : why;
+    if (!note.empty()) {
+      context.console.report(concat(printable(text_member(each, "alias")), " ",
+                                    printable(text_member(each, "context_id")), ": ",
+                                    printable(note)));
+    }
+  }
+}
+
 }  // namespace
 
 Task<int> command_fork(CommandContext& context, const ForkOptions& options) {
@@ -54,6 +71,7 @@ Task<int> command_fork(CommandContext& context, const ForkOptions& options) {
     ids += printable(text_member(child, "id")) + "\n";
   }
   context.console.print(ids);
+  report_left_behind(context, answer);
   co_return 0;
 }
 

@@ -114,6 +114,12 @@ TEST(Fork, PrintsTheChildren) {
   api.run({"fork", "-n", "2", "--memory", "interpreters", "--start", "--ttl", "1m", "rs-1"});
   EXPECT_EQ(api.sent[fork],
             R"({"count":2,"start":true,"memory":"interpreters","config":{"ttl":60}})");
+  Json carried = Json::array();
+  carried.push(
+      Json::object({{"alias", "python"}, {"context_id", "c-1"}, {"reason", "it is busy"}}));
+  api.answers[fork].set("interpreters", std::move(carried));
+  EXPECT_EQ(api.run({"fork", "--memory", "interpreters", "rs-1"}).error,
+            "atoll: python c-1: it is busy\n");
   api.run({"fork", "--memory", "processes", "rs-1"});
   EXPECT_EQ(api.sent[fork], R"({"count":1,"memory":true})");
   EXPECT_NE(api.run({"fork", "-n", "101", "rs-1"}).error.find("at most 100"), std::string::npos);

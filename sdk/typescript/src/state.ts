@@ -18,7 +18,9 @@ export interface PauseOptions extends RequestOptions {
 
 export interface Paused {
   /** Where the processes are now. */
-  readonly memory: string
+  readonly memory: WirePause['memory']
+  /** Why they did not go to disk. */
+  readonly reason: string | undefined
 }
 
 export interface Resumed {
@@ -106,7 +108,8 @@ export class State {
   }
 
   async pause({ memory = true, ...options }: PauseOptions): Promise<Paused> {
-    return { memory: (await this.#change<WirePause>('pause', { memory }, options)).memory }
+    const answer = await this.#change<WirePause>('pause', { memory }, options)
+    return { memory: answer.memory, reason: answer.reason }
   }
 
   async resume(options: RequestOptions): Promise<Resumed> {
