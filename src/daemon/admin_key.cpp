@@ -24,7 +24,9 @@ bool is_key(std::string_view text) {
          });
 }
 
-Result<> check_file(const std::string& path) {
+}  // namespace
+
+Result<> check_private_file(const std::string& path) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) {
     return fail_errno(concat("looking at ", path));
@@ -39,15 +41,13 @@ Result<> check_file(const std::string& path) {
   return {};
 }
 
-}  // namespace
-
 Result<std::string> load_or_make_admin_key(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) {
     const std::string key = concat(kPrefix, random_hex(kDigits));
     TRY_DO(replace_file(path, key + "\n", {.mode = 0600, .durable = true}));
     return sha256(key);
   }
-  TRY_DO(check_file(path));
+  TRY_DO(check_private_file(path));
   TRY(const std::string text, read_file(path, kMaxKeyFileBytes));
   const std::string_view key = trim(text);
   if (!is_key(key)) {
@@ -58,7 +58,7 @@ Result<std::string> load_or_make_admin_key(const std::string& path) {
 }
 
 Result<Fd> seal_in_memory(const std::string& bytes) {
-  Fd fd{::memfd_create("atoll-admin-key-hash", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  Fd fd{::memfd_create("atoll-handed-over", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!fd) {
     return fail_errno("making a memory file");
   }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -32,6 +33,7 @@
 #include "io/reactor.h"
 #include "io/stream.h"
 #include "node/client.h"
+#include "secrets/keyring.h"
 #include "service/native/native_api.h"
 #include "store/room.h"
 #include "tls/context.h"
@@ -56,6 +58,17 @@ Result<std::string> read_admin_hash(int fd) {
   }
   ::close(fd);
   return hash;
+}
+
+// The file stays with the supervisor, for the next API process.
+Result<secrets::Keyring> read_keyring(int fd) {
+  std::string text(secrets::kMaxKeyFileBytes, '\0');
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  ::close(fd);
+  auto keyring = secrets::Keyring::parse(
+      std::string_view{text}.substr(0, static_cast<std::size_t>(std::max<ssize_t>(size, 0))));
+  secrets::wipe(text);
+  return keyring;
 }
 
 // Null: plain HTTP. The file stays with the supervisor, for the next API process.
@@ -138,7 +151,7 @@ class Serving {
 };
 
 Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_hash,
-             const tls::Context* tls) {
+             const tls::Context* tls, const secrets::Keyring& keyring) {
   const Layout layout{.run_dir = options.common.run_dir};
   const SystemWallClock clock;
   Metrics metrics;
@@ -224,10 +237,12 @@ Result<> run_api(const ApiOptions& options) {
   TRY_DO(follow_faults(options.common.fault_fd));
   TRY(std::string admin_hash, read_admin_hash(options.admin_fd));
   TRY(const auto tls, read_tls_identity(options.tls_fd));
+  TRY(const secrets::Keyring keyring, read_keyring(options.secrets_fd));
   TRY_DO(drop_privileges({options.common.uid, options.common.gid}));
   TRY_DO(die_with(options.common.supervisor));
   io::Reactor reactor;
-  return reactor.run_until_complete(serve(reactor, options, std::move(admin_hash), tls.get()));
+  return reactor.run_until_complete(
+      serve(reactor, options, std::move(admin_hash), tls.get(), keyring));
 }
 
 }  // namespace atl::daemon

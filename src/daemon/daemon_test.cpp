@@ -20,6 +20,7 @@
 #include "daemon/layout.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/secrets_key.h"
 
 namespace atl::daemon {
 namespace {
@@ -52,6 +53,27 @@ class DirectoryTest : public ::testing::Test {
 using LayoutTest = DirectoryTest;
 using AdminKeyTest = DirectoryTest;
 using NotifyTest = DirectoryTest;
+using SecretsKeyTest = DirectoryTest;
+
+TEST_F(SecretsKeyTest, IsMadeOnceForRootAndCheckedEachTime) {
+  const std::string path = directory_ + "/secrets.key";
+  const auto made = load_or_make_secrets_key(path);
+  ASSERT_TRUE(made) << made.error().message;
+  struct stat info{};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600U);
+  EXPECT_EQ(load_or_make_secrets_key(path).value(), *made);
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_FALSE(load_or_make_secrets_key(path));
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(replace_file(path, "not a key\n", {}));
+  const auto bad = load_or_make_secrets_key(path);
+  ASSERT_FALSE(bad);
+  EXPECT_TRUE(bad.error().message.starts_with(path));
+  const auto missing = load_given_secrets_key(directory_ + "/none");
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(missing.error().message.contains("openssl rand"));
+}
 
 TEST(ServeOptionsTest, DefaultsAndValues) {
   const auto none = parse_serve(Words{{}}.span());
@@ -77,6 +99,7 @@ TEST(ServeOptionsTest, RefusesWhatItDoesNotUnderstand) {
                                              {"--data-dir="},
                                              {"--data-dir", "/a", "--data-dir", "/b"},
                                              {"--listen", "127.0.0.1"},
+                                             {"--allow-s3-endpoint", "not a host"},
                                              {"--listen", "127.0.0.1:65536"},
                                              {"--listen", "::1:7070"},
                                              {"--pool-size", "big"},

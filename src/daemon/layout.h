@@ -3,6 +3,7 @@
 //   <data-dir>            root      0711   the installation; its real path names the instance
 //     lock                root      0600   locked while it runs; the supervisor's pid, its address
 //     admin.key           root      0600
+//     secrets.key         root      0600   seals stored credentials; handed to the API at its start
 //     pool/               root      0700   layers and uppers
 //     cells/              root      0700   the node's records
 //     db/                 API user  0700   the database
@@ -30,6 +31,7 @@ struct Layout {
 
   std::string lock_file() const { return data_dir + "/lock"; }
   std::string admin_key() const { return data_dir + "/admin.key"; }
+  std::string secrets_key() const { return data_dir + "/secrets.key"; }
   std::string pool_dir() const { return data_dir + "/pool"; }
   std::string cells_dir() const { return data_dir + "/cells"; }
   std::string db_dir() const { return data_dir + "/db"; }

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "daemon/arguments.h"
 #include "http/cors.h"
+#include "s3/endpoint.h"
 
 namespace atl::daemon {
 namespace {
@@ -115,9 +116,9 @@ std::vector<std::string> common_words(const char* command, const ChildOptions& o
 
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(
-          words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size", "guest-binary",
-                  "criu-dir", "dump-after", "tls-cert", "tls-key", "cors-origin", "fault-plan"}));
+      Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
+                               "guest-binary", "criu-dir", "dump-after", "tls-cert", "tls-key",
+                               "cors-origin", "fault-plan", "secrets-key", "allow-s3-endpoint"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
@@ -139,6 +140,11 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   }
   options.cors_origin = arguments.text("cors-origin", options.cors_origin);
   TRY_DO(http::parse_cors_policy(options.cors_origin));
+  options.secrets_key = arguments.text("secrets-key");
+  options.s3_endpoints = arguments.text("allow-s3-endpoint");
+  if (auto policy = s3::EndpointPolicy::parse(options.s3_endpoints); !policy) {
+    return fail(std::move(policy.error()).note("--allow-s3-endpoint"));
+  }
   if (arguments.has("pool-size")) {
     const auto bytes = parse_quantity(arguments.text("pool-size"));
     if (!bytes || *bytes == 0) {
@@ -165,8 +171,9 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
-      Arguments::parse(words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd",
-                                           "cors-origin", "dump-after"})));
+      Arguments::parse(
+          words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin",
+                              "dump-after", "secrets-fd", "allow-s3-endpoint"})));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -178,6 +185,8 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   options.cors_origin = arguments.text("cors-origin", options.cors_origin);
   TRY(const std::uint64_t dump_after, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
   options.dump_after_seconds = static_cast<std::int64_t>(dump_after);
+  TRY(options.secrets_fd, parse_fd(arguments, "secrets-fd"));
+  options.s3_endpoints = arguments.text("allow-s3-endpoint");
   return options;
 }
 
@@ -201,6 +210,10 @@ std::vector<std::string> to_words(const ApiOptions& options) {
   add(words, "--admin-fd", concat(options.admin_fd));
   add(words, "--cors-origin", options.cors_origin);
   add(words, "--dump-after", concat(options.dump_after_seconds));
+  add(words, "--secrets-fd", concat(options.secrets_fd));
+  if (!options.s3_endpoints.empty()) {
+    add(words, "--allow-s3-endpoint", options.s3_endpoints);
+  }
   if (options.tls_fd >= 0) {
     add(words, "--tls-fd", concat(options.tls_fd));
   }

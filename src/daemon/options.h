@@ -29,6 +29,8 @@ struct ServeOptions {
   std::string tls_certificate;  // files; both or none
   std::string tls_key;
   std::string cors_origin = "*";  // a list, * or none
+  std::string secrets_key;        // a file; empty: secrets.key in the data directory
+  std::string s3_endpoints;       // which endpoints of buckets may be dialled though not public
   std::string fault_plan;         // a file; only tests have one
   LogFormat log = LogFormat::kText;
   // Not from the arguments: `atoll dev` says what its printer shall be told.
@@ -67,6 +69,8 @@ struct ApiOptions {
   int tls_fd = -1;     // certificates and private key, one PEM text; none: plain HTTP
   std::string cors_origin = "*";
   std::int64_t dump_after_seconds = 0;
+  int secrets_fd = -1;  // the keys that seal secrets: the text of a key file
+  std::string s3_endpoints;
 };
 
 Result<ServeOptions> parse_serve(std::span<char* const> words);
@@ -85,6 +89,9 @@ Usage: atoll serve [options]
   --tls-cert FILE      certificate chain (PEM): the API speaks HTTPS only; needs --tls-key
   --tls-key FILE       its private key (PEM); `atoll cert dev` makes both for development
   --cors-origin LIST   origins of web pages that may call the API, * or none (default *)
+  --secrets-key FILE   keys that seal stored credentials      (default DIR/secrets.key, made)
+  --allow-s3-endpoint LIST  hosts and networks of buckets that are not public, like
+                       minio.lan,10.1.0.0/16; http is for these only (default none)
   --cache-dir DIR      built templates  (default $ATOLL_CACHE_DIR, else /var/cache/atoll)
   --user NAME          account of the API process (default atoll, else a number in 61042..62041)
   --log json|text      form of the log (default text on a terminal, else json)

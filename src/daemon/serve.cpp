@@ -18,9 +18,11 @@
 #include "daemon/layout.h"
 #include "daemon/notify.h"
 #include "daemon/privileges.h"
+#include "daemon/secrets_key.h"
 #include "daemon/supervisor.h"
 #include "image/room.h"
 #include "io/stream.h"
+#include "secrets/plaintext.h"
 #include "tls/context.h"
 
 namespace atl::daemon {
@@ -124,6 +126,14 @@ Result<Fd> open_fault_plan(const ServeOptions& options) {
   return plan;
 }
 
+Result<Fd> load_secrets_key(const ServeOptions& options, const Layout& layout) {
+  TRY(auto text, options.secrets_key.empty() ? load_or_make_secrets_key(layout.secrets_key())
+                                             : load_given_secrets_key(options.secrets_key));
+  auto sealed = seal_in_memory(text);
+  secrets::wipe(text);
+  return sealed;
+}
+
 }  // namespace
 
 Result<> run_serve(const ServeOptions& options) {
@@ -146,6 +156,7 @@ Result<> run_serve(const ServeOptions& options) {
   TRY_DO(prepare_directories(layout, account));
   TRY(const std::string admin_key_hash, load_or_make_admin_key(layout.admin_key()));
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
+  TRY(const Fd secrets_key, load_secrets_key(options, layout));
   TRY(const Fd tls_identity, load_tls_identity(options));
   TRY(const Fd fault_plan, open_fault_plan(options));
   TRY(const Fd signals, open_signals());
@@ -178,7 +189,9 @@ Result<> run_serve(const ServeOptions& options) {
                .admin_fd = admin_key.get(),
                .tls_fd = tls_identity ? tls_identity.get() : -1,
                .cors_origin = options.cors_origin,
-               .dump_after_seconds = options.dump_after_seconds},
+               .dump_after_seconds = options.dump_after_seconds,
+               .secrets_fd = secrets_key.get(),
+               .s3_endpoints = options.s3_endpoints},
        .notifier = notifier,
        .signals = signals.get(),
        .greeter = greeter_words(options, layout)}};

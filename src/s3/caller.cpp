@@ -22,6 +22,10 @@ Duration backoff(int attempt) {
   return pause / 2 + pause / 2 * random / 255;
 }
 
+Duration time_for(const Call& call) {
+  return kAttemptTimeout + std::chrono::seconds{call.body.size() / kLeastBytesPerSecond};
+}
+
 bool is_worth_repeating(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
 }
@@ -88,7 +92,7 @@ Task<Reply> Caller::attempt(const Call& call) {
 }
 
 Task<Reply> Caller::run_once(const Call& call) {
-  auto reply = co_await with_deadline(kAttemptTimeout, attempt(call));
+  auto reply = co_await with_deadline(time_for(call), attempt(call));
   if (!reply) {
     if (!is_worth_repeating(reply.error())) {
       co_return std::move(reply);

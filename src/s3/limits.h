@@ -7,8 +7,9 @@
 
 namespace atl::s3 {
 
-// One request with its whole body; a part must get through in this time.
-inline constexpr std::chrono::seconds kAttemptTimeout{60};
+// One request and its answer; a body has more time, by its size.
+inline constexpr std::chrono::seconds kAttemptTimeout{15};
+inline constexpr std::size_t kLeastBytesPerSecond = std::size_t{128} * 1024;
 inline constexpr std::chrono::seconds kStallTimeout{30};  // of one read of an object
 inline constexpr std::chrono::seconds kAbortTimeout{5};
 inline constexpr int kMaxAttempts = 4;
