@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "control/guest_client.h"
+#include "control/files.h"
 #include "io/offload.h"
 #include "oci/archive_writer.h"
 
@@ -24,11 +24,17 @@ class ArchiveDownload {
  public:
   ArchiveDownload(io::OffloadPool& pool, std::unique_ptr<GuestChannel> channel,
                   oci::ArchiveFormat format)
-      : pool_(pool), channel_(std::move(channel)), writer_(format), format_(format) {}
+      : pool_(pool), writer_(format), format_(format), channel_(std::move(channel)) {}
+  virtual ~ArchiveDownload() = default;
 
   // The next bytes, empty at the end. What fails is no archive: it must not look like one that
   // has ended.
-  Task<std::string> next();
+  virtual Task<std::string> next();
+
+ protected:
+  io::OffloadPool& pool_;
+  oci::ArchiveWriter writer_;
+  const oci::ArchiveFormat format_;
 
  private:
   struct Item {
@@ -40,10 +46,7 @@ class ArchiveDownload {
   Result<> write(const Item& item);
   Task<> write_batch(std::vector<Item> items);
 
-  io::OffloadPool& pool_;
   std::unique_ptr<GuestChannel> channel_;
-  oci::ArchiveWriter writer_;
-  const oci::ArchiveFormat format_;
   std::uint64_t left_ = 0;  // of the file at hand
   std::uint64_t entries_ = 0;
   bool ended_ = false;
@@ -72,6 +75,12 @@ class TreeArchives {
                                                   oci::ArchiveFormat format);
   // Plain or compressed, by its first bytes. What was written before a failure stays.
   Task<Unpacked> unpack(GuestClient client, UnpackRequest request, ReadBytes read);
+
+  // The same for a place without a guest (place_archives.cpp): entry by entry over its files, which
+  // the caller keeps. Links are skipped.
+  Task<std::unique_ptr<ArchiveDownload>> download(Files& files, guest::PathRequest request,
+                                                  oci::ArchiveFormat format);
+  Task<Unpacked> unpack(Files& files, UnpackRequest request, ReadBytes read);
 
  private:
   io::OffloadPool& pool_;

@@ -40,6 +40,7 @@ Task<> Volumes::start() {
   CO_TRY(const auto hello, co_await with_deadline(kNodeTimeout, node_.hello()));
   pool_bytes_ = hello.pool_total_bytes;
   CO_TRY_DO(co_await finish_unready());
+  CO_TRY_DO(co_await renew_secrets());
   co_return co_await remove_disks_without_rows();
 }
 
@@ -111,6 +112,7 @@ Result<Volumes::EntryPointer> Volumes::find_local(std::string_view team_id,
 Task<VolumeView> Volumes::view(EntryPointer entry) {
   VolumeView out{.volume = entry->row, .sandboxes = sandboxes_.mounted_in(entry->row.id)};
   if (entry->row.backend != kLocalBackend) {
+    add_usage(out);
     co_return std::move(out);
   }
   // Not every pool keeps an account; a size that is not known is no error.
@@ -209,7 +211,7 @@ Task<VolumeView> Volumes::create_now(std::string team_id, VolumeCreate request) 
                          : "only a volume of our own disk begins as a snapshot",
                      "unsupported_backend");
     }
-    CO_TRY_DO(co_await backend->second->check(row));
+    CO_TRY_DO(co_await backend->second->admit(row, std::move(request.secret)));
   }
   EntryPointer source;
   std::optional<Hold> held;
@@ -319,6 +321,9 @@ Task<> Volumes::remove_held(EntryPointer entry) {
       moments.push_back(snapshot_id);
     }
   }
+  if (const auto backend = backends_.find(entry->row.backend); backend != backends_.end()) {
+    backend->second->forget(id);
+  }
   if (entry->row.backend == kLocalBackend) {
     (void)co_await remove_disk(id);
   }
@@ -360,21 +365,6 @@ FileDefaults Volumes::defaults(const PlaceRef& ref) const {
   const Volume row = entry ? (*entry)->row : Volume{};
   return {
       .user = concat("owner:", row.posix_uid, ":", row.posix_gid), .cwd = "/", .fixed_user = true};
-}
-
-Task<std::unique_ptr<Files>> Volumes::open(PlaceRef ref) {
-  CO_TRY(const auto entry, find(ref.team_id, ref.id));
-  if (entry->row.backend != kLocalBackend) {
-    const auto backend = backends_.find(entry->row.backend);
-    if (backend == backends_.end()) {
-      co_return fail(Code::kUnavailable,
-                     concat("this server does not know the backend of volume ", ref.id));
-    }
-    co_return co_await backend->second->open(entry->row);
-  }
-  // Not while its disk is exchanged.
-  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
-  co_return co_await cells_.open(entry->row);
 }
 
 Result<std::uint64_t> Volumes::room_bytes(const PlaceRef& ref) const {

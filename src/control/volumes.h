@@ -25,6 +25,7 @@
 #include "control/files.h"
 #include "control/sandboxes.h"
 #include "control/volume_cells.h"
+#include "secrets/plaintext.h"
 
 namespace atl::control {
 
@@ -43,6 +44,7 @@ struct VolumeCreate {
   std::optional<std::uint64_t> disk_bytes;
   std::string backend{kLocalBackend};
   std::string settings = "{}";  // of another backend
+  secrets::Plaintext secret;    // what it needs and nobody may read again
 };
 
 struct VolumeFork {
@@ -65,13 +67,25 @@ struct VolumeView {
   std::vector<std::string> sandboxes;  // that have it
 };
 
+struct VolumeUsage {
+  std::uint64_t bytes = 0;
+  UnixMillis observed_at = 0;
+};
+
 // Keeps the files of volumes somewhere else.
 class VolumeBackend {
  public:
   virtual ~VolumeBackend() = default;
+  // Before the row of a new volume is written: the settings can be used, and are made what the row
+  // shall keep, with the secret sealed in it. The volume outlives the task.
+  virtual Task<> admit(Volume& volume, secrets::Plaintext secret) = 0;
   virtual Task<std::unique_ptr<Files>> open(const Volume& volume) = 0;
-  // Before the row of a new volume is written: the settings can be used.
-  virtual Task<> check(const Volume& volume) = 0;
+  // At the start: true when the row must be written again, because its secret is sealed anew.
+  virtual Result<bool> renew(Volume& volume) = 0;
+  // What was seen last; asking may make it look again.
+  virtual std::optional<VolumeUsage> usage(const Volume& volume) = 0;
+  // The volume is gone; what it kept stays where it is.
+  virtual void forget(const std::string& volume_id) = 0;
 };
 
 class Volumes final : public MountKeeper, public FilePlaces {
@@ -153,6 +167,8 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<> put(Volume row);
   class Making;
   Task<> finish_unready();
+  Task<> renew_secrets();
+  void add_usage(VolumeView& view);
   Task<> remove_disks_without_rows();
   Task<> remove_disk(std::string id);
   Task<> remove_disk_snapshot(std::string id);

@@ -19,6 +19,7 @@
 #include "control/identity.h"
 #include "control/memory_pressure.h"
 #include "control/resources.h"
+#include "control/s3_volumes.h"
 #include "control/sandboxes.h"
 #include "control/snapshots.h"
 #include "control/template_jobs.h"
@@ -49,6 +50,8 @@ constexpr std::size_t kMaxArchiveQueue = 256;
 // Packing and unpacking for clients; apart from the templates, whose steps take long.
 constexpr std::size_t kFileThreads = 4;
 constexpr std::size_t kMaxFileQueue = 1024;
+constexpr std::size_t kResolverThreads = 2;
+constexpr std::size_t kMaxResolverQueue = 256;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -179,7 +182,17 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Snapshots snapshots{access, *node, sandboxes, clock};
   CO_TRY_DO(co_await snapshots.start());
   control::VolumeCells volume_cells{reactor, *node, sandboxes};
+  io::OffloadPool resolver_threads{"resolver", kResolverThreads, kMaxResolverQueue};
+  CO_TRY(const auto outgoing_tls, tls::Context::client({}));
+  CO_TRY(auto endpoints, s3::EndpointPolicy::parse(options.s3_endpoints));
+  s3::Surroundings buckets{.reactor = reactor,
+                           .resolver = resolver_threads,
+                           .tls = *outgoing_tls,
+                           .clock = clock,
+                           .policy = std::move(endpoints)};
+  control::S3Volumes s3_volumes{buckets, keyring};
   control::Volumes volumes{access, *node, sandboxes, volume_cells, clock};
+  volumes.add_backend(std::string{control::kS3Backend}, s3_volumes);
   CO_TRY_DO(co_await volumes.start());
   control::Contexts contexts{reactor, sandboxes, clock};
   io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
@@ -223,6 +236,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   serving.add("sandboxes", sandboxes.run());
   serving.add("snapshots", snapshots.run());
   serving.add("volumes", volumes.run());
+  serving.add("s3 volumes", s3_volumes.run());
   serving.add("volume files", volume_cells.run());
   serving.add("contexts", contexts.run());
   serving.add("templates", templates.run());

@@ -10,14 +10,6 @@
 namespace atl::s3 {
 namespace {
 
-Result<> check_key(std::string_view key) {
-  if (key.empty() || key.size() > kMaxKeyBytes) {
-    return fail(Code::kInvalidArgument, concat("the name of an object is 1 to ", kMaxKeyBytes,
-                                               " bytes; use a shorter path"));
-  }
-  return {};
-}
-
 Result<> check_credential(std::string_view value, std::string_view name, std::size_t most) {
   const auto printable = [](char c) { return c > 0x20 && c < 0x7F; };
   if (value.size() > most || !std::ranges::all_of(value, printable)) {
@@ -117,17 +109,6 @@ Task<std::unique_ptr<ObjectReader>> Bucket::get(std::string key, GetOptions opti
   }
   CO_TRY(auto info, object_of_headers(std::move(key), reply.headers));
   co_return std::make_unique<StreamedObject>(impl_->caller, std::move(info), std::move(reply));
-}
-
-Task<ObjectInfo> Bucket::put_bytes(std::string key, std::string bytes) {
-  CO_TRY_DO(check_key(key));
-  const Call call{.method = "PUT", .key = key, .body = std::move(bytes)};
-  CO_TRY(const Reply reply, co_await impl_->caller.run(call));
-  ObjectInfo info{.key = std::move(key), .size = call.body.size()};
-  info.etag = trim(reply.headers.get("etag"));
-  std::erase(info.etag, '"');
-  info.modified = impl_->caller.surroundings().clock.now();
-  co_return std::move(info);
 }
 
 Task<> Bucket::copy(std::string from, std::string to) {

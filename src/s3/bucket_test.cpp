@@ -21,7 +21,8 @@ struct Step {
   int status = 200;
   http::Headers headers;
   std::string body;
-  bool cut = false;  // closes the connection instead of answering
+  bool cut = false;        // closes the connection instead of answering
+  bool echo_mark = false;  // what the client wrote beside the object comes with it
 };
 
 struct Seen {
@@ -43,14 +44,20 @@ class BucketTest : public ::testing::Test {
     Seen seen{request.method, request.target, std::string{request.headers.get("host")}, {}};
     CO_TRY(seen.body, co_await http::read_all(exchange.body(), kPartBytes + 1));
     test.seen_.push_back(std::move(seen));
+    if (const auto mark = request.headers.get("x-amz-meta-atoll-upload"); !mark.empty()) {
+      test.mark_ = mark;
+    }
     if (test.script_.empty()) {
       co_return co_await exchange.respond({.status = 599, .headers = {}, .body = {}});
     }
-    const Step step = std::move(test.script_.front());
+    Step step = std::move(test.script_.front());
     test.script_.pop_front();
     if (step.cut) {
       CO_TRY_DO(co_await exchange.start(200, {}, 100));
       co_return fail(Code::kAborted, "cut");
+    }
+    if (step.echo_mark) {
+      step.headers.set("x-amz-meta-atoll-upload", test.mark_);
     }
     co_return co_await exchange.respond(
         {.status = step.status, .headers = step.headers, .body = step.body});
@@ -63,15 +70,19 @@ class BucketTest : public ::testing::Test {
         .value();
   }
 
-  static Source bytes(std::uint64_t count) {
-    const auto left = std::make_shared<std::uint64_t>(count);  // with the copies of the function
-    return [left](std::span<char> buffer) { return give(left, buffer); };
-  }
-  static Task<std::size_t> give(std::shared_ptr<std::uint64_t> left, std::span<char> buffer) {
-    const auto count = std::min<std::uint64_t>(*left, buffer.size());
-    std::fill_n(buffer.begin(), count, 'x');
-    *left -= count;
-    co_return static_cast<std::size_t>(count);
+  // Writes, and abandons what could not be written.
+  static Task<ObjectInfo> write(Bucket& bucket, std::string content, PutOptions options = {}) {
+    CO_TRY(const auto writer, bucket.put("k", std::move(options)));
+    auto written = co_await writer->write(content);
+    if (written) {
+      auto info = co_await writer->finish();
+      if (info) {
+        co_return std::move(info);
+      }
+      written = fail(std::move(info).error());
+    }
+    (void)co_await writer->abandon();
+    co_return fail(std::move(written).error());
   }
 
   static constexpr const char* kStarted =
@@ -86,6 +97,7 @@ class BucketTest : public ::testing::Test {
   Location location_;
   std::deque<Step> script_;
   std::vector<Seen> seen_;
+  std::string mark_;
 };
 
 TEST_F(BucketTest, PassingTroubleIsTriedAgain) {
@@ -142,7 +154,7 @@ TEST_F(BucketTest, AFailedUploadIsAborted) {
              {.status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"},
              {.status = 204}};
   const auto bucket = open();
-  const auto put = server_.run(bucket->put("k", std::nullopt, bytes(kPartBytes + 1)));
+  const auto put = server_.run(write(*bucket, std::string(kPartBytes + 1, 'x')));
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().reason, "AccessDenied");
   ASSERT_EQ(seen_.size(), 4U);
@@ -158,16 +170,39 @@ TEST_F(BucketTest, AnAnswer200WithAnErrorInsideIsAnError) {
              {.status = 404},
              {.status = 204}};
   const auto bucket = open();
-  EXPECT_FALSE(server_.run(bucket->put("k", kPartBytes, bytes(kPartBytes))));
+  EXPECT_FALSE(server_.run(write(*bucket, std::string(kPartBytes, 'x'))));
   EXPECT_EQ(seen_.back().method, "DELETE");
 }
 
-TEST_F(BucketTest, AShortBodyIsNoObject) {
+TEST_F(BucketTest, ALostLastAnswerIsLookedAfter) {
+  script_ = {{.body = kStarted},
+             {.headers = {{"etag", "\"1\""}}},
+             {.cut = true},
+             {.status = 404, .body = "<Error><Code>NoSuchUpload</Code></Error>"},
+             {.headers = {{"etag", "\"made-1\""}}, .echo_mark = true}};
   const auto bucket = open();
-  const auto put = server_.run(bucket->put("k", 10, bytes(9)));
-  ASSERT_FALSE(put);
-  EXPECT_EQ(put.error().code, Code::kAborted);
-  EXPECT_TRUE(seen_.empty());
+  const auto put_it = server_.run(write(*bucket, std::string(kPartBytes, 'x')));
+  ASSERT_TRUE(put_it) << put_it.error().message;
+  EXPECT_EQ(put_it->etag, "made-1");
+  EXPECT_EQ(put_it->size, kPartBytes);
+  EXPECT_EQ(seen_.back().method, "HEAD");
+}
+
+TEST_F(BucketTest, AConditionThatFailsBecauseWeMetItIsNoFailure) {
+  script_ = {{.cut = true},
+             {.status = 412, .body = "<Error><Code>PreconditionFailed</Code></Error>"},
+             {.headers = {{"etag", "\"made\""}}, .echo_mark = true}};
+  const auto bucket = open();
+  EXPECT_EQ(server_.run(write(*bucket, "x", {.only_new = true}))->etag, "made");
+}
+
+TEST_F(BucketTest, AConditionThatFailsIsSaidSo) {
+  script_ = {{.status = 412, .body = "<Error><Code>PreconditionFailed</Code></Error>"},
+             {.headers = {{"etag", "\"another\""}}}};
+  const auto bucket = open();
+  const auto refused = server_.run(write(*bucket, "x", {.only_new = true}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().reason, "PreconditionFailed");
 }
 
 TEST_F(BucketTest, AListingOfSomethingElseIsRefused) {
@@ -180,7 +215,7 @@ TEST_F(BucketTest, AListingOfSomethingElseIsRefused) {
 TEST_F(BucketTest, WhatUploadsHoldIsBounded) {
   surroundings_.upload_bytes = kMaxUploadBytes;
   const auto bucket = open();
-  const auto put = server_.run(bucket->put("k", 1, bytes(1)));
+  const auto put = server_.run(write(*bucket, "x"));
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().code, Code::kResourceExhausted);
 }

@@ -6,7 +6,6 @@
 // have our codes and name S3's code in `reason`; none quotes what the server said.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,9 +36,6 @@ struct Surroundings {
   std::size_t upload_bytes = 0;  // held by uploads now; see kMaxUploadBytes
 };
 
-// Fills the buffer, returns 0 at the end.
-using Source = std::function<Task<std::size_t>(std::span<char>)>;
-
 struct Range {
   std::uint64_t offset = 0;
   std::optional<std::uint64_t> length;  // none: to the end; never 0
@@ -56,6 +52,23 @@ class ObjectReader {
   virtual ~ObjectReader() = default;
   virtual const ObjectInfo& info() const = 0;  // of the whole object
   virtual Task<std::size_t> read(std::span<char> buffer) = 0;
+};
+
+// When there must be nothing yet, or exactly this object. Checked by the server, where it can.
+struct PutOptions {
+  bool only_new = false;
+  std::string if_match;  // an ETag without quotes; empty: none
+};
+
+// An object while it is written: there whole when finish() has succeeded, not at all before. Who
+// does not finish, or fails, must abandon; until then parts may be kept, and paid for. The bucket
+// outlives it.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+  virtual Task<> write(std::string_view bytes) = 0;
+  virtual Task<ObjectInfo> finish() = 0;
+  virtual Task<> abandon() = 0;
 };
 
 struct ListOptions {
@@ -76,10 +89,9 @@ class Bucket {
 
   Task<ObjectInfo> head(std::string key);
   Task<std::unique_ptr<ObjectReader>> get(std::string key, GetOptions options);
-  // Takes the source to its end and answers when S3 has the object: whole, or not at all. `length`,
-  // when known, must be what the source gives.
-  Task<ObjectInfo> put(std::string key, std::optional<std::uint64_t> length, Source source);
-  Task<ObjectInfo> put_bytes(std::string key, std::string bytes);
+  Result<std::unique_ptr<ObjectWriter>> put(std::string key, PutOptions options);
+  // At once. As durable as S3 is when it is answered.
+  Task<ObjectInfo> put_bytes(std::string key, std::string bytes, PutOptions options = {});
   Task<> copy(std::string from, std::string to);
   Task<> remove(std::string key);  // also when there is none
   Task<> remove_all(std::vector<std::string> keys);

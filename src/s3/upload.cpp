@@ -1,61 +1,49 @@
-// Uploading: what fits into one part is one PUT; more is a multipart upload, which S3 makes one
-// object of at its end or never. Each part is in memory while it is sent, so that it can be signed
-// and sent again; what all uploads hold together is bounded.
+// Writing objects: what fits into one part is one PUT; more is a multipart upload, which S3 makes
+// one object of at its end or never. Each part is in memory while it is sent, so that it can be
+// signed and sent again; what all uploads hold together is bounded.
 //
-// The end of a multipart upload is the one call whose repetition does not answer the same: when its
-// answer is lost, the second says that there is no such upload. So an upload writes a random mark
-// beside the object, and looks for it when it does not know.
+// Two calls do not answer the same when they are repeated because an answer was lost: the end of a
+// multipart upload (the second says that there is no such upload) and a write on a condition (the
+// second does not find what the first has replaced). So each object gets a random mark beside it,
+// and is looked at when we do not know.
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "base/scope.h"
 #include "s3/bucket_impl.h"
-#include "s3/limits.h"
 #include "s3/xml.h"
 
 namespace atl::s3 {
 namespace {
 
-// A share of the memory for uploads, given back when it goes.
+constexpr std::size_t kShareStepBytes = std::size_t{256} * 1024;
+constexpr const char* kMarkField = "x-amz-meta-atoll-upload";
+
+// A share of the memory for uploads: grows with the part, is given back when it goes.
 class Share {
  public:
-  static Result<Share> take(Surroundings& surroundings, std::size_t bytes) {
-    if (surroundings.upload_bytes + bytes > kMaxUploadBytes) {
+  explicit Share(Surroundings& surroundings) : surroundings_(surroundings) {}
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { surroundings_.upload_bytes -= held_; }
+
+  Result<> hold(std::size_t bytes) {
+    const std::size_t wanted = (bytes + kShareStepBytes - 1) / kShareStepBytes * kShareStepBytes;
+    if (wanted <= held_) {
+      return {};
+    }
+    if (surroundings_.upload_bytes + wanted - held_ > kMaxUploadBytes) {
       return fail(Code::kResourceExhausted, "too many uploads to buckets at once; try again later");
     }
-    return Share{surroundings, bytes};
+    surroundings_.upload_bytes += wanted - held_;
+    held_ = wanted;
+    return {};
   }
-  Share(Share&& other) noexcept
-      : surroundings_(other.surroundings_), bytes_(std::exchange(other.bytes_, 0)) {}
-  Share& operator=(Share&&) = delete;
-  ~Share() { surroundings_.upload_bytes -= bytes_; }
 
  private:
-  Share(Surroundings& surroundings, std::size_t bytes)
-      : surroundings_(surroundings), bytes_(bytes) {
-    surroundings_.upload_bytes += bytes_;
-  }
   Surroundings& surroundings_;
-  std::size_t bytes_;
+  std::size_t held_ = 0;
 };
-
-// Up to `most` bytes; fewer only at the end.
-Task<std::string> fill(Source& source, std::size_t most) {
-  constexpr std::size_t kStepBytes = std::size_t{256} * 1024;
-  std::string part;
-  std::size_t size = 0;
-  while (size < most) {
-    part.resize(std::min(most, size + kStepBytes));
-    CO_TRY(const std::size_t got, co_await source(std::span{part}.subspan(size)));
-    if (got == 0) {
-      break;
-    }
-    size += got;
-  }
-  part.resize(size);
-  co_return std::move(part);
-}
 
 std::string etag_of(const http::Headers& headers) {
   std::string etag{trim(headers.get("etag"))};
@@ -63,22 +51,64 @@ std::string etag_of(const http::Headers& headers) {
   return etag;
 }
 
-class Upload {
- public:
-  Upload(Bucket& bucket, Caller& caller, std::string key)
-      : bucket_(bucket), caller_(caller), key_(std::move(key)) {}
+void add_conditions(http::Headers& headers, const PutOptions& options) {
+  if (options.only_new) {
+    headers.add("if-none-match", "*");
+  }
+  if (!options.if_match.empty()) {
+    headers.add("if-match", concat("\"", options.if_match, "\""));
+  }
+}
 
-  Task<ObjectInfo> run(std::string first, Source& source, std::optional<std::uint64_t> length) {
-    CO_TRY_DO(co_await begin());
-    auto made = co_await send_parts(std::move(first), source, length);
-    if (!made) {
-      // Parts that nobody completes would be kept, and paid for, for ever.
-      auto aborted = co_await shielded(with_deadline(kAbortTimeout, abort()));
-      if (!aborted) {
-        LOG_WARN("an upload to a bucket could not be aborted", {"error", aborted.error()});
+class Upload final : public ObjectWriter {
+ public:
+  Upload(Bucket& bucket, Caller& caller, std::string key, PutOptions options)
+      : bucket_(bucket),
+        caller_(caller),
+        key_(std::move(key)),
+        options_(std::move(options)),
+        share_(caller.surroundings()) {}
+
+  Task<> write(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const auto some = bytes.substr(0, kPartBytes - part_.size());
+      CO_TRY_DO(share_.hold(part_.size() + some.size()));
+      part_ += some;
+      bytes.remove_prefix(some.size());
+      if (part_.size() == kPartBytes) {
+        CO_TRY_DO(co_await send_part());
       }
     }
-    co_return std::move(made);
+    co_return ok();
+  }
+
+  Task<ObjectInfo> finish() override {
+    if (id_.empty()) {
+      co_return co_await bucket_.put_bytes(key_, std::move(part_), options_);
+    }
+    if (!part_.empty()) {
+      CO_TRY_DO(co_await send_part());
+    }
+    CO_TRY(std::string etag, co_await complete());
+    id_.clear();
+    co_return ObjectInfo{.key = key_,
+                         .size = sent_bytes_,
+                         .etag = std::move(etag),
+                         .modified = caller_.surroundings().clock.now(),
+                         .upload_mark = mark_};
+  }
+
+  Task<> abandon() override {
+    if (id_.empty()) {
+      co_return ok();
+    }
+    const Call call{.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}};
+    auto reply = co_await with_deadline(kAbortTimeout, caller_.run(call));
+    if (!reply && reply.error().reason != "NoSuchUpload") {
+      co_return fail(std::move(reply).error());
+    }
+    id_.clear();
+    co_return ok();
   }
 
  private:
@@ -86,46 +116,27 @@ class Upload {
     const Call call{.method = "POST",
                     .key = key_,
                     .query = {{"uploads", ""}},
-                    .headers = {{"x-amz-meta-atoll-upload", mark_}}};
+                    .headers = {{kMarkField, mark_}}};
     CO_TRY(const Reply reply, co_await caller_.run(call));
     CO_TRY(id_, parse_upload_id(reply.body));
     co_return ok();
   }
 
-  Task<ObjectInfo> send_parts(std::string part, Source& source,
-                              std::optional<std::uint64_t> length) {
-    std::uint64_t total = 0;
-    while (!part.empty()) {
-      total += part.size();
-      if (etags_.size() == kMaxParts) {
-        co_return fail(Code::kResourceExhausted,
-                       concat("a file in a bucket has at most ", kMaxObjectBytes, " bytes"));
-      }
-      const bool last = part.size() < kPartBytes;
-      CO_TRY_DO(co_await send_part(std::move(part)));
-      part.clear();
-      if (!last) {
-        CO_TRY(part, co_await fill(source, kPartBytes));
-      }
+  Task<> send_part() {
+    if (id_.empty()) {
+      CO_TRY_DO(co_await begin());
     }
-    if (length && *length != total) {
-      co_return fail(Code::kAborted, "the content ended before its announced length");
+    if (etags_.size() == kMaxParts) {
+      co_return fail(Code::kResourceExhausted,
+                     concat("a file in a bucket has at most ", kMaxObjectBytes, " bytes"));
     }
-    CO_TRY(std::string etag, co_await complete());
-    co_return ObjectInfo{.key = key_,
-                         .size = total,
-                         .etag = std::move(etag),
-                         .modified = caller_.surroundings().clock.now(),
-                         .upload_mark = mark_};
-  }
-
-  Task<> send_part(std::string part) {
     const Call call{.method = "PUT",
                     .key = key_,
                     .query = {{"partNumber", concat(etags_.size() + 1)}, {"uploadId", id_}},
-                    .body = std::move(part)};
+                    .body = std::exchange(part_, {})};
     CO_TRY(const Reply reply, co_await caller_.run(call));
     etags_.push_back(etag_of(reply.headers));
+    sent_bytes_ += call.body.size();
     if (etags_.back().empty()) {
       co_return fail(Code::kUnavailable, "the bucket's server gave a part no ETag");
     }
@@ -139,70 +150,71 @@ class Upload {
       list +=
           concat("<Part><PartNumber>", i + 1, "</PartNumber><ETag>\"", etag, "\"</ETag></Part>");
     }
-    const Call call{.method = "POST",
-                    .key = key_,
-                    .query = {{"uploadId", id_}},
-                    .headers = {{"content-type", "application/xml"}},
-                    .body = list + "</CompleteMultipartUpload>"};
+    Call call{.method = "POST",
+              .key = key_,
+              .query = {{"uploadId", id_}},
+              .headers = {{"content-type", "application/xml"}},
+              .body = list + "</CompleteMultipartUpload>"};
+    add_conditions(call.headers, options_);
     auto reply = co_await caller_.run(call);
     std::optional<Error> error =
         reply ? error_inside(reply->body) : std::optional{std::move(reply).error()};
-    if (error && error->code != Code::kUnavailable && error->reason != "NoSuchUpload") {
-      co_return fail(*std::move(error));
-    }
     if (!error) {
-      const auto root = parse_xml(reply->body);
-      std::string etag{root->text_of("ETag")};
+      CO_TRY(const auto root, parse_xml(reply->body));
+      std::string etag{root.text_of("ETag")};
       std::erase(etag, '"');
       co_return std::move(etag);
     }
-    const auto there = co_await bucket_.head(key_);
-    if (there && there->upload_mark == mark_) {
-      co_return there->etag;
+    const bool unsure = error->code == Code::kUnavailable || error->reason == "NoSuchUpload" ||
+                        error->reason == "PreconditionFailed";
+    if (unsure) {
+      const auto there = co_await bucket_.head(key_);
+      if (there && there->upload_mark == mark_) {
+        co_return there->etag;
+      }
     }
     co_return fail(*std::move(error));
   }
 
-  Task<> abort() {
-    const Call call{.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}};
-    auto reply = co_await caller_.run(call);
-    if (!reply && reply.error().reason != "NoSuchUpload") {
-      co_return fail(std::move(reply).error());
-    }
-    co_return ok();
-  }
-
   Bucket& bucket_;
   Caller& caller_;
-  std::string key_;
-  std::string mark_ = random_hex(32);
-  std::string id_;
+  const std::string key_;
+  const PutOptions options_;
+  const std::string mark_ = random_hex(32);
+  Share share_;
+  std::string part_;
+  std::string id_;  // of a multipart upload that has begun
   std::vector<std::string> etags_;
+  std::uint64_t sent_bytes_ = 0;
 };
 
 }  // namespace
 
-Task<ObjectInfo> Bucket::put(std::string key, std::optional<std::uint64_t> length, Source source) {
-  if (key.empty() || key.size() > kMaxKeyBytes) {
-    co_return fail(Code::kInvalidArgument, concat("the name of an object is 1 to ", kMaxKeyBytes,
-                                                  " bytes; use a shorter path"));
-  }
-  if (length && *length > kMaxObjectBytes) {
-    co_return fail(Code::kResourceExhausted,
-                   concat("a file in a bucket has at most ", kMaxObjectBytes, " bytes"));
-  }
-  const auto held =
-      static_cast<std::size_t>(std::min<std::uint64_t>(length.value_or(kPartBytes), kPartBytes));
-  CO_TRY(const Share share, Share::take(impl_->caller.surroundings(), held));
-  CO_TRY(std::string first, co_await fill(source, kPartBytes));
-  if (first.size() < kPartBytes) {
-    if (length && *length != first.size()) {
-      co_return fail(Code::kAborted, "the content ended before its announced length");
+Result<std::unique_ptr<ObjectWriter>> Bucket::put(std::string key, PutOptions options) {
+  TRY_DO(check_key(key));
+  return std::make_unique<Upload>(*this, impl_->caller, std::move(key), std::move(options));
+}
+
+Task<ObjectInfo> Bucket::put_bytes(std::string key, std::string bytes, PutOptions options) {
+  CO_TRY_DO(check_key(key));
+  const std::string mark = random_hex(32);
+  Call call{.method = "PUT", .key = key, .headers = {{kMarkField, mark}}, .body = std::move(bytes)};
+  add_conditions(call.headers, options);
+  auto reply = co_await impl_->caller.run(call);
+  if (!reply && reply.error().reason == "PreconditionFailed") {
+    auto there = co_await head(key);
+    if (there && there->upload_mark == mark) {
+      co_return std::move(there);
     }
-    co_return co_await put_bytes(std::move(key), std::move(first));
   }
-  Upload upload{*this, impl_->caller, std::move(key)};
-  co_return co_await upload.run(std::move(first), source, length);
+  if (!reply) {
+    co_return fail(std::move(reply).error());
+  }
+  co_return ObjectInfo{.key = std::move(key),
+                       .size = call.body.size(),
+                       .etag = etag_of(reply->headers),
+                       .modified = impl_->caller.surroundings().clock.now(),
+                       .upload_mark = mark};
 }
 
 }  // namespace atl::s3

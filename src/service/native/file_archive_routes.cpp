@@ -49,9 +49,11 @@ Task<> FileRoutes::download_archive(NativeExchange& exchange, PlaceRef place) {
   CO_TRY(const auto asked, parse_format(query));
   const ArchiveFormat format = asked.value_or(ArchiveFormat::kTar);
   CO_TRY(const auto files, co_await places_.open(std::move(place)));
-  CO_TRY(const auto client, guest_of(*files));
-  CO_TRY(const auto download,
-         co_await archives_->download(client, {target.path, std::move(target.user)}, format));
+  guest::PathRequest request{target.path, std::move(target.user)};
+  auto opening = files->guest() != nullptr
+                     ? archives_->download(*files->guest(), std::move(request), format)
+                     : archives_->download(*files, std::move(request), format);
+  CO_TRY(const auto download, co_await std::move(opening));
   // What cannot be read at all is an answer of its own.
   CO_TRY(std::string bytes, co_await download->next());
   CO_TRY_DO(co_await exchange.start(
@@ -74,13 +76,14 @@ Task<> FileRoutes::upload_archive(NativeExchange& exchange, PlaceRef place) {
   CO_TRY_DO(parse_format(query));  // what it is, is told by its first bytes
   CO_TRY(const auto room_bytes, places_.room_bytes(place));
   CO_TRY(const auto files, co_await places_.open(std::move(place)));
-  CO_TRY(const auto client, guest_of(*files));
   http::Body& body = exchange.body();
   const auto read = [&body](std::span<char> buffer) { return body.read(buffer); };
-  CO_TRY(const auto unpacked,
-         co_await archives_->unpack(
-             client, {.path = target.path, .user = std::move(target.user), .max_bytes = room_bytes},
-             read));
+  control::UnpackRequest request{
+      .path = target.path, .user = std::move(target.user), .max_bytes = room_bytes};
+  auto unpacking = files->guest() != nullptr
+                       ? archives_->unpack(*files->guest(), std::move(request), read)
+                       : archives_->unpack(*files, std::move(request), read);
+  CO_TRY(const auto unpacked, co_await std::move(unpacking));
   CO_TRY_DO(co_await files->sync(std::move(target.path), true));
   co_return co_await exchange.respond(
       data_response(200, Json::object({{"files", unpacked.done.files},

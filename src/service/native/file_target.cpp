@@ -110,7 +110,8 @@ Json file_json(const guest::FileInfo& info) {
 
 Result<control::GuestClient> guest_of(const control::Files& files) {
   if (files.guest() == nullptr) {
-    return fail(Code::kUnimplemented, "archives and searches are not possible here",
+    return fail(Code::kUnimplemented,
+                "searches are not possible in a volume of this kind: list and read it instead",
                 "unsupported_backend");
   }
   return *files.guest();

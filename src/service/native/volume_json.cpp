@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "control/resources.h"
+#include "control/s3_settings.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
 
@@ -26,6 +27,51 @@ Result<std::optional<std::uint32_t>> parse_id(const Fields& fields, std::string_
   return id ? std::optional{static_cast<std::uint32_t>(*id)} : std::nullopt;
 }
 
+Result<> parse_s3(const Fields& volume, control::VolumeCreate& request) {
+  TRY(const auto fields,
+      volume.object("s3", {"provider", "bucket", "prefix", "region", "endpoint_url",
+                                    "access_key", "secret_key", "session_token"}));
+  control::S3Settings settings;
+  TRY(const auto provider, fields.string("provider"));
+  TRY(settings.location.bucket, fields.required_string("bucket"));
+  TRY(const auto prefix, fields.string("prefix"));
+  TRY(const auto region, fields.string("region"));
+  TRY(const auto endpoint, fields.string("endpoint_url"));
+  settings.location.provider = provider.value_or("aws");
+  settings.prefix = prefix.value_or("");
+  settings.location.region = region.value_or("");
+  settings.location.endpoint_url = endpoint.value_or("");
+  s3::Credentials credentials;
+  TRY(std::string id, fields.required_string("access_key"));
+  TRY(std::string key, fields.required_string("secret_key"));
+  TRY(auto token, fields.string("session_token"));
+  credentials.access_key = secrets::Plaintext{id};
+  credentials.secret_key = secrets::Plaintext{key};
+  credentials.session_token = secrets::Plaintext{token.value_or("")};
+  secrets::wipe(key);
+  request.settings = control::s3_settings_json(settings);
+  request.secret = control::pack_credentials(credentials);
+  return {};
+}
+
+// What may be shown of a bucket: everything but the credentials.
+Json s3_json(const control::Volume& volume) {
+  const auto settings = control::parse_s3_settings(volume.settings);
+  if (!settings) {
+    return Json{nullptr};
+  }
+  Json json = Json::object(
+      {{"provider", settings->location.provider}, {"bucket", settings->location.bucket}});
+  for (const auto& [name, value] :
+       {std::pair{"prefix", &settings->prefix}, std::pair{"region", &settings->location.region},
+        std::pair{"endpoint_url", &settings->location.endpoint_url}}) {
+    if (!value->empty()) {
+      json.set(name, *value);
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 Result<control::VolumeCreate> parse_volume_create(const Json& body) {
@@ -43,6 +89,9 @@ Result<control::VolumeCreate> parse_volume_create(const Json& body) {
   request.backend = backend.value_or(std::string{control::kLocalBackend});
   if (request.backend == control::kLocalBackend && fields.has("s3")) {
     return fail(Code::kInvalidArgument, "field \"s3\" is for volumes of backend \"s3\"");
+  }
+  if (request.backend == control::kS3Backend) {
+    TRY_DO(parse_s3(fields, request));
   }
   TRY(const auto uid, parse_id(fields, "default_posix_uid"));
   TRY(const auto gid, parse_id(fields, "default_posix_gid"));
@@ -77,7 +126,7 @@ Json volume_json(const control::VolumeView& view) {
   for (const std::string& sandbox : view.sandboxes) {
     mounted.push(sandbox);
   }
-  return Json::object(
+  Json json = Json::object(
       {{"id", volume.id},
        {"team_id", volume.team_id},
        {"user_id", volume.user_id},
@@ -93,6 +142,10 @@ Json volume_json(const control::VolumeView& view) {
        {"mounted_in", std::move(mounted)},
        {"created_at", rfc3339(volume.created_at)},
        {"updated_at", rfc3339(volume.updated_at)}});
+  if (volume.backend == control::kS3Backend) {
+    json.set("s3", s3_json(volume));
+  }
+  return json;
 }
 
 Json volume_snapshot_json(const control::VolumeSnapshot& snapshot) {

@@ -1,0 +1,158 @@
+#include "control/s3_volumes.h"
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/strings.h"
+#include "control/s3_files.h"
+
+namespace atl::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kAdmitTimeout = 20s;
+constexpr std::size_t kMaxOpened = 1000;
+constexpr std::size_t kMaxMeasuring = 2;
+constexpr std::size_t kMaxMeasuredPages = 1000;  // a million objects; more stays unmeasured
+constexpr std::int64_t kMeasureAgainMs = 60'000;
+
+Task<> wait_for_ever() {
+  Event never;
+  co_return co_await never.wait();
+}
+
+}  // namespace
+
+Result<S3Volumes::Opened*> S3Volumes::opened(const Volume& volume) {
+  if (const auto found = opened_.find(volume.id); found != opened_.end()) {
+    return &found->second;
+  }
+  TRY(S3Settings settings, parse_s3_settings(volume.settings));
+  TRY(auto credentials, open_credentials(keyring_, volume.id, settings.sealed));
+  TRY(auto bucket, s3::Bucket::open(surroundings_, settings.location, std::move(credentials)));
+  if (opened_.size() >= kMaxOpened) {
+    opened_.erase(opened_.begin());
+  }
+  Opened entry;
+  entry.bucket = std::move(bucket);
+  entry.prefix = std::move(settings.prefix);
+  return &opened_.insert_or_assign(volume.id, std::move(entry)).first->second;
+}
+
+Task<> S3Volumes::admit(Volume& volume, secrets::Plaintext secret) {
+  CO_TRY(S3Settings settings, parse_s3_settings(volume.settings));
+  CO_TRY(settings.prefix, clean_s3_prefix(settings.prefix));
+  CO_TRY(const auto credentials, unpack_credentials(secret));
+  CO_TRY(settings.sealed, seal_credentials(keyring_, volume.id, credentials));
+  volume.settings = s3_settings_json(settings);
+  CO_TRY(const Opened* entry, opened(volume));
+  const auto bucket = entry->bucket;
+  auto listed = co_await with_deadline(kAdmitTimeout,
+                                       bucket->list({.prefix = settings.prefix, .max_keys = 1}));
+  if (!listed) {
+    forget(volume.id);
+    if (listed.error().code == Code::kCancelled) {
+      co_return fail(std::move(listed).error());
+    }
+    // Whatever it was, it is the caller's settings that do not work.
+    co_return fail(Code::kInvalidArgument,
+                   concat("the bucket \"", settings.location.bucket,
+                          "\" cannot be used: ", listed.error().message),
+                   "bucket_unusable");
+  }
+  co_return ok();
+}
+
+Task<std::unique_ptr<Files>> S3Volumes::open(const Volume& volume) {
+  CO_TRY(const Opened* entry, opened(volume));
+  co_return std::make_unique<S3Files>(S3Place{.bucket = entry->bucket,
+                                              .prefix = entry->prefix,
+                                              .uid = volume.posix_uid,
+                                              .gid = volume.posix_gid,
+                                              .created_at = volume.created_at,
+                                              .later = [this](Task<> task) {
+                                                if (background_ != nullptr) {
+                                                  background_->spawn("s3 cleanup", std::move(task));
+                                                }
+                                              }});
+}
+
+Result<bool> S3Volumes::renew(Volume& volume) {
+  TRY(S3Settings settings, parse_s3_settings(volume.settings));
+  if (keyring_.is_current(settings.sealed)) {
+    return false;
+  }
+  TRY(const auto credentials, open_credentials(keyring_, volume.id, settings.sealed));
+  TRY(settings.sealed, seal_credentials(keyring_, volume.id, credentials));
+  volume.settings = s3_settings_json(settings);
+  return true;
+}
+
+void S3Volumes::forget(const std::string& volume_id) {
+  opened_.erase(volume_id);
+}
+
+std::optional<VolumeUsage> S3Volumes::usage(const Volume& volume) {
+  const auto entry = opened(volume);
+  if (!entry) {
+    return std::nullopt;
+  }
+  Opened& found = **entry;
+  const UnixMillis now = surroundings_.clock.now();
+  if (background_ != nullptr && !found.measuring && measuring_ < kMaxMeasuring &&
+      now - found.tried_at >= kMeasureAgainMs) {
+    found.measuring = true;
+    found.tried_at = now;
+    ++measuring_;
+    background_->spawn("s3 measure", measure(volume.id, found.bucket, found.prefix));
+  }
+  return found.usage;
+}
+
+Task<> S3Volumes::measure(std::string volume_id, std::shared_ptr<s3::Bucket> bucket,
+                          std::string prefix) {
+  std::uint64_t bytes = 0;
+  std::string continuation;
+  Result<> outcome;
+  for (std::size_t page = 0; page < kMaxMeasuredPages; ++page) {
+    const auto listing = co_await bucket->list({.prefix = prefix, .continuation = continuation});
+    if (!listing) {
+      outcome = fail(listing.error());
+      break;
+    }
+    for (const auto& object : listing->objects) {
+      bytes += object.size;
+    }
+    continuation = listing->next;
+    if (continuation.empty()) {
+      break;
+    }
+  }
+  --measuring_;
+  const auto found = opened_.find(volume_id);
+  if (found == opened_.end()) {
+    co_return ok();
+  }
+  found->second.measuring = false;
+  if (outcome && continuation.empty()) {
+    found->second.usage = VolumeUsage{bytes, surroundings_.clock.now()};
+  } else if (!outcome && outcome.error().code != Code::kCancelled) {
+    LOG_INFO("a volume in a bucket could not be measured", {"volume", volume_id},
+             {"error", outcome.error()});
+  }
+  co_return ok();
+}
+
+Task<> S3Volumes::run() {
+  Scope scope{co_await current_context()};
+  scope.on_error([](const char* what, const Error& error) {
+    LOG_WARN("work on a bucket failed", {"work", what}, {"error", error});
+  });
+  background_ = &scope;
+  auto ended = co_await wait_for_ever();
+  background_ = nullptr;
+  (void)co_await scope.cancel_and_join();
+  co_return std::move(ended);
+}
+
+}  // namespace atl::control
