@@ -94,10 +94,10 @@ TEST_F(VolumesTest, BelongsToItsTeam) {
 }
 
 TEST_F(VolumesTest, RefusesWhatMakesNoSense) {
-  for (const VolumeCreate& request :
-       {VolumeCreate{.posix_uid = 65536}, VolumeCreate{.disk_bytes = 1},
-        VolumeCreate{.disk_bytes = 1ULL << 60}, VolumeCreate{.backend = "tape"}}) {
-    const auto made = simulation_.run(volumes_->create(kTeam, request));
+  VolumeCreate requests[] = {
+      {.posix_uid = 65536}, {.disk_bytes = 1}, {.disk_bytes = 1ULL << 60}, {.backend = "tape"}};
+  for (VolumeCreate& request : requests) {
+    const auto made = simulation_.run(volumes_->create(kTeam, std::move(request)));
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().code, Code::kInvalidArgument);
   }

@@ -811,19 +811,51 @@ VolumeAccessMode = Literal["RWO", "ROX", "RWX"]
 
 
 @dataclass(frozen=True)
+class VolumeS3Create:
+    """Where the files of a volume of backend s3 are. The credentials are kept sealed and never
+    told again.
+    - provider: aws also for servers of one's own that speak S3.
+    - prefix: Only keys below it belong to the volume.
+    - region: Default us-east-1 (aws), auto (r2).
+    - endpoint_url: https://HOST[:PORT]; default is the provider's own. Addresses that are not
+      public only when the operator allows them.
+    """
+
+    bucket: str
+    access_key: str
+    secret_key: str
+    provider: Optional[Literal["aws", "ali", "r2"]] = None
+    prefix: Optional[str] = None
+    region: Optional[str] = None
+    endpoint_url: Optional[str] = None
+    session_token: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "bucket": self.bucket,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "provider": self.provider,
+            "prefix": self.prefix,
+            "region": self.region,
+            "endpoint_url": self.endpoint_url,
+            "session_token": self.session_token,
+        })
+
+
+@dataclass(frozen=True)
 class VolumeCreate:
     """Fields that need a word:
 
     - snapshot_id: Begin with the files of this snapshot of a volume.
-    - backend: s0fs: the disk of this server.
-    - s3: Of backend s3.
+    - backend: s0fs: the disk of this server; s3: a bucket.
     - default_posix_uid: Whose files are made by this API; also the owner of the root.
     - size: How much it can hold at most, such as 10Gi, the default.
     """
 
     snapshot_id: Optional[str] = None
     backend: Optional[Literal["s0fs", "s3"]] = None
-    s3: Optional[Dict[str, Any]] = None
+    s3: Optional[VolumeS3Create] = None
     default_posix_uid: Optional[int] = None
     default_posix_gid: Optional[int] = None
     access_mode: Optional[VolumeAccessMode] = None
@@ -833,12 +865,33 @@ class VolumeCreate:
         return _present({
             "snapshot_id": self.snapshot_id,
             "backend": self.backend,
-            "s3": self.s3,
+            "s3": None if self.s3 is None else self.s3.to_json(),
             "default_posix_uid": self.default_posix_uid,
             "default_posix_gid": self.default_posix_gid,
             "access_mode": self.access_mode,
             "size": self.size,
         })
+
+
+@dataclass(frozen=True)
+class VolumeS3:
+    """Where a volume of backend s3 is."""
+
+    provider: Literal["aws", "ali", "r2"]
+    bucket: str
+    prefix: Optional[str] = None
+    region: Optional[str] = None
+    endpoint_url: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VolumeS3:
+        return cls(
+            provider=data["provider"],
+            bucket=data["bucket"],
+            prefix=data.get("prefix"),
+            region=data.get("region"),
+            endpoint_url=data.get("endpoint_url"),
+        )
 
 
 @dataclass(frozen=True)
@@ -880,6 +933,7 @@ class Volume:
     mounted_in: List[str]
     created_at: datetime
     updated_at: datetime
+    s3: Optional[VolumeS3] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Volume:
@@ -899,6 +953,7 @@ class Volume:
             mounted_in=data["mounted_in"],
             created_at=_time(data["created_at"]),
             updated_at=_time(data["updated_at"]),
+            s3=None if data.get("s3") is None else VolumeS3.from_json(data["s3"]),
         )
 
 

@@ -2270,13 +2270,12 @@ export interface components {
             /** @description Begin with the files of this snapshot of a volume. */
             snapshot_id?: string;
             /**
-             * @description s0fs: the disk of this server.
+             * @description s0fs: the disk of this server; s3: a bucket.
              * @default s0fs
              * @enum {string}
              */
             backend?: "s0fs" | "s3";
-            /** @description Of backend s3. */
-            s3?: Record<string, never>;
+            s3?: components["schemas"]["VolumeS3Create"];
             /**
              * Format: int64
              * @description Whose files are made by this API; also the owner of the root.
@@ -2294,6 +2293,34 @@ export interface components {
              * @example 1Gi
              */
             size?: string;
+        };
+        /** @description Where the files of a volume of backend s3 are. The credentials are kept sealed and never told again. */
+        VolumeS3Create: {
+            /**
+             * @description aws also for servers of one's own that speak S3.
+             * @default aws
+             * @enum {string}
+             */
+            provider?: "aws" | "ali" | "r2";
+            bucket: string;
+            /** @description Only keys below it belong to the volume. */
+            prefix?: string;
+            /** @description Default us-east-1 (aws), auto (r2). */
+            region?: string;
+            /** @description https://HOST[:PORT]; default is the provider's own. Addresses that are not public only when the operator allows them. */
+            endpoint_url?: string;
+            access_key: string;
+            secret_key: string;
+            session_token?: string;
+        };
+        /** @description Where a volume of backend s3 is. */
+        VolumeS3: {
+            /** @enum {string} */
+            provider: "aws" | "ali" | "r2";
+            bucket: string;
+            prefix?: string;
+            region?: string;
+            endpoint_url?: string;
         };
         VolumeFork: {
             /** Format: int64 */
@@ -2316,6 +2343,7 @@ export interface components {
             access_mode: components["schemas"]["VolumeAccessMode"];
             /** @enum {string} */
             backend: "s0fs" | "s3";
+            s3?: components["schemas"]["VolumeS3"];
             /**
              * Format: int64
              * @description How much it can hold.
