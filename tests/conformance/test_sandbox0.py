@@ -10,36 +10,16 @@ import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 
 from harness.images import CONFIG, Registry, busybox_layers, write_layout
+from harness.packages import fetched
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "sandbox0"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
-                     "atoll-tests")
 AREAS = sorted((path.parent.name, path.stem) for path in SCRIPTS.glob("*/*.*")
                if path.suffix in (".mjs", ".py") and path.stem != "support")
 COUNTS = pytest.StashKey()
-
-
-def fetched(name, install):
-    """A directory of the cache, made by `install(directory)` when it is not there yet."""
-    found = CACHE / name
-    if found.exists():
-        return found
-    CACHE.mkdir(parents=True, exist_ok=True)
-    making = tempfile.mkdtemp(prefix=f"{name}-", dir=CACHE)
-    done = subprocess.run(install(making), capture_output=True, text=True, timeout=300)
-    if done.returncode != 0:
-        shutil.rmtree(making)
-        pytest.skip(f"the package registry gave no {name}: {done.stderr[-500:]}")
-    try:
-        os.rename(making, found)
-    except OSError:  # somebody else was faster
-        shutil.rmtree(making)
-    return found
 
 
 @pytest.fixture(scope="module")
