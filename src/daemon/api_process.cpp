@@ -50,8 +50,8 @@ constexpr std::size_t kMaxArchiveQueue = 256;
 // Packing and unpacking for clients; apart from the templates, whose steps take long.
 constexpr std::size_t kFileThreads = 4;
 constexpr std::size_t kMaxFileQueue = 1024;
-constexpr std::size_t kResolverThreads = 2;
-constexpr std::size_t kMaxResolverQueue = 256;
+constexpr std::size_t kBucketThreads = 2;
+constexpr std::size_t kMaxBucketQueue = 256;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -182,11 +182,11 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Snapshots snapshots{access, *node, sandboxes, clock};
   CO_TRY_DO(co_await snapshots.start());
   control::VolumeCells volume_cells{reactor, *node, sandboxes};
-  io::OffloadPool resolver_threads{"resolver", kResolverThreads, kMaxResolverQueue};
+  io::OffloadPool bucket_threads{"s3", kBucketThreads, kMaxBucketQueue};
   CO_TRY(const auto outgoing_tls, tls::Context::client({}));
   CO_TRY(auto endpoints, s3::EndpointPolicy::parse(options.s3_endpoints));
   s3::Surroundings buckets{.reactor = reactor,
-                           .resolver = resolver_threads,
+                           .threads = bucket_threads,
                            .tls = *outgoing_tls,
                            .clock = clock,
                            .policy = std::move(endpoints)};

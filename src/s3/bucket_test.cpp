@@ -93,7 +93,7 @@ class BucketTest : public ::testing::Test {
   const std::unique_ptr<tls::Context> tls_ = tls::Context::client({}).value();
   SystemWallClock clock_;
   Surroundings surroundings_{
-      .reactor = server_.reactor(), .resolver = pool_, .tls = *tls_, .clock = clock_, .policy = {}};
+      .reactor = server_.reactor(), .threads = pool_, .tls = *tls_, .clock = clock_, .policy = {}};
   Location location_;
   std::deque<Step> script_;
   std::vector<Seen> seen_;

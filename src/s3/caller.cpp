@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "base/scope.h"
+#include "io/offload.h"
 #include "io/reactor.h"
 #include "s3/limits.h"
 #include "s3/xml.h"
@@ -41,7 +42,7 @@ Task<std::unique_ptr<http::Client>> Caller::take_client() {
     co_return std::move(client);
   }
   CO_TRY(const auto addresses,
-         co_await io::resolve_host(surroundings_.resolver, endpoint_.url.host));
+         co_await io::resolve_host(surroundings_.threads, endpoint_.url.host));
   CO_TRY(const auto address, surroundings_.policy.choose(endpoint_.url, addresses));
   http::Url url = endpoint_.url;
   url.address = address.text();
@@ -55,8 +56,18 @@ void Caller::park(std::unique_ptr<http::Client> client) {
   }
 }
 
+// A part takes some milliseconds, which the loop does not have.
+Task<std::string> Caller::digest_of(const Call& call) {
+  if (call.body.size() < kHashedElsewhereBytes) {
+    co_return hex(sha256(call.body));
+  }
+  co_return co_await surroundings_.threads.run(
+      [&call] { return Result<std::string>{hex(sha256(call.body))}; });
+}
+
 Task<Reply> Caller::attempt(const Call& call) {
   CO_TRY(auto client, co_await take_client());
+  CO_TRY(std::string digest, co_await digest_of(call));
   const std::string path = encode_path(concat(endpoint_.base_path, "/", call.key));
   const std::string query = encode_query(call.query);
   http::Headers headers = sign({.method = call.method,
@@ -64,7 +75,7 @@ Task<Reply> Caller::attempt(const Call& call) {
                                 .path = path,
                                 .query = query,
                                 .headers = call.headers,
-                                .payload_sha256 = hex(sha256(call.body))},
+                                .payload_sha256 = std::move(digest)},
                                credentials_, endpoint_.region, surroundings_.clock.now() / 1000);
   auto sending = client->send(call.method, query.empty() ? path : concat(path, "?", query),
                               std::move(headers), call.body);

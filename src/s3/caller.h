@@ -58,6 +58,7 @@ class Caller {
     Instant since;
   };
   Task<std::unique_ptr<http::Client>> take_client();
+  Task<std::string> digest_of(const Call& call);
   Task<Reply> attempt(const Call& call);
 
   Surroundings& surroundings_;

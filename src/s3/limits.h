@@ -17,6 +17,7 @@ inline constexpr std::chrono::milliseconds kFirstBackoff{100};  // doubled, with
 inline constexpr std::chrono::seconds kIdleTime{30};            // of a kept connection
 inline constexpr std::size_t kMaxIdleClients = 4;
 
+inline constexpr std::size_t kHashedElsewhereBytes = std::size_t{256} * 1024;
 inline constexpr std::size_t kMaxKeyBytes = 1024;
 inline constexpr std::size_t kMaxErrorBytes = std::size_t{64} * 1024;
 inline constexpr std::size_t kMaxListedKeys = 1000;

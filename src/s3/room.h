@@ -29,7 +29,7 @@ namespace atl::s3 {
 // What all buckets of a process share. Outlives them.
 struct Surroundings {
   io::Reactor& reactor;
-  io::OffloadPool& resolver;  // names are looked up here
+  io::OffloadPool& threads;  // where names are looked up and large bodies hashed
   const tls::Context& tls;
   const WallClock& clock;
   EndpointPolicy policy;

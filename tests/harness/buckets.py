@@ -63,7 +63,8 @@ class BrokenProxy:
     sends half of its answer, and a number is the status it answers itself. `only`: which requests
     count ("PUT /test-bucket/x")."""
 
-    def __init__(self, host, port):
+    def __init__(self, host, port, tls=None):
+        """`tls`: an ssl.SSLContext; then it speaks https."""
         proxy = self
         self.plan, self.only, self.seen, self.lock = [], "", [], threading.Lock()
 
@@ -119,7 +120,9 @@ class BrokenProxy:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_address[1]}"
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
