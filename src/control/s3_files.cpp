@@ -303,6 +303,9 @@ Task<> S3Files::remove(guest::RemoveRequest request) {
       CO_TRY_DO(co_await place_.bucket->remove(key));
     }
   }
+  if (found && place_.changed) {
+    place_.changed();
+  }
   if (!found) {
     co_return request.missing_ok ? Result<>{} : not_found(request.path);
   }

@@ -24,6 +24,7 @@ struct S3Place {
   std::uint32_t gid = 0;
   UnixMillis created_at = 0;
   std::function<void(Task<>)> later;  // runs a task after the one who asks has gone
+  std::function<void()> changed;      // told when there is more or less in it than before
 };
 
 class S3Files final : public Files {

@@ -92,6 +92,9 @@ class ObjectFileWriter final : public FileWriter {
     }
     CO_TRY_DO(object);
     writer_.reset();
+    if (place_.changed) {
+      place_.changed();
+    }
     co_return s3_file_info(place_, path_, *object);
   }
 

@@ -15,6 +15,7 @@ constexpr std::size_t kMaxOpened = 1000;
 constexpr std::size_t kMaxMeasuring = 2;
 constexpr std::size_t kMaxMeasuredPages = 1000;  // a million objects; more stays unmeasured
 constexpr std::int64_t kMeasureAgainMs = 60'000;
+constexpr std::int64_t kMeasureChangedMs = 2'000;  // when we know that it has changed
 
 Task<> wait_for_ever() {
   Event never;
@@ -65,16 +66,22 @@ Task<> S3Volumes::admit(Volume& volume, secrets::Plaintext secret) {
 
 Task<std::unique_ptr<Files>> S3Volumes::open(const Volume& volume) {
   CO_TRY(const Opened* entry, opened(volume));
-  co_return std::make_unique<S3Files>(S3Place{.bucket = entry->bucket,
-                                              .prefix = entry->prefix,
-                                              .uid = volume.posix_uid,
-                                              .gid = volume.posix_gid,
-                                              .created_at = volume.created_at,
-                                              .later = [this](Task<> task) {
-                                                if (background_ != nullptr) {
-                                                  background_->spawn("s3 cleanup", std::move(task));
-                                                }
-                                              }});
+  S3Place place{.bucket = entry->bucket,
+                .prefix = entry->prefix,
+                .uid = volume.posix_uid,
+                .gid = volume.posix_gid,
+                .created_at = volume.created_at};
+  place.later = [this](Task<> task) {
+    if (background_ != nullptr) {
+      background_->spawn("s3 cleanup", std::move(task));
+    }
+  };
+  place.changed = [this, id = volume.id] {
+    if (const auto found = opened_.find(id); found != opened_.end()) {
+      found->second.changed = true;
+    }
+  };
+  co_return std::make_unique<S3Files>(std::move(place));
 }
 
 Result<bool> S3Volumes::renew(Volume& volume) {
@@ -99,9 +106,11 @@ std::optional<VolumeUsage> S3Volumes::usage(const Volume& volume) {
   }
   Opened& found = **entry;
   const UnixMillis now = surroundings_.clock.now();
+  const auto pause_ms = found.changed ? kMeasureChangedMs : kMeasureAgainMs;
   if (background_ != nullptr && !found.measuring && measuring_ < kMaxMeasuring &&
-      now - found.tried_at >= kMeasureAgainMs) {
+      now - found.tried_at >= pause_ms) {
     found.measuring = true;
+    found.changed = false;
     found.tried_at = now;
     ++measuring_;
     background_->spawn("s3 measure", measure(volume.id, found.bucket, found.prefix));

@@ -38,6 +38,7 @@ class S3Volumes final : public VolumeBackend {
     std::string prefix;
     std::optional<VolumeUsage> usage;
     bool measuring = false;
+    bool changed = false;  // by us, since it was last measured
     UnixMillis tried_at = 0;
   };
 

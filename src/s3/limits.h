@@ -27,8 +27,8 @@ inline constexpr std::size_t kPartBytes = std::size_t{8} << 20;
 inline constexpr std::uint64_t kMaxParts = 10'000;
 inline constexpr std::uint64_t kMaxObjectBytes = kPartBytes * kMaxParts;
 inline constexpr std::uint64_t kMaxCopyBytes = std::uint64_t{5} << 30;  // S3's own, in one call
-// Of all uploads under way together.
-inline constexpr std::size_t kMaxUploadBytes = std::size_t{256} << 20;
+// Of all uploads under way together; while a part is sent it is in memory twice.
+inline constexpr std::size_t kMaxUploadBytes = std::size_t{128} << 20;
 
 inline constexpr std::size_t kMaxAccessKeyBytes = 256;
 inline constexpr std::size_t kMaxSecretKeyBytes = 1024;

@@ -327,9 +327,10 @@ def test_archives(client, volume):
 def test_the_size_is_measured(client, volume):
     volume.write("/a/b", b"x" * 1000)
     volume.write("/c", b"x" * 234)
-    data = wait_until(lambda: (seen := volume.get())["storage_observed_at"] and seen, 30,
-                      "the volume is measured")
-    assert data["metered_storage_bytes"] in (1000, 1234)
+    wait_until(lambda: volume.get()["metered_storage_bytes"] == 1234, 30, "it is measured")
+    assert volume.get()["storage_observed_at"]
+    volume.remove("/c")
+    wait_until(lambda: volume.get()["metered_storage_bytes"] == 1000, 30, "it is measured again")
 
 
 def test_another_team_or_prefix_sees_nothing(client, buckets):
