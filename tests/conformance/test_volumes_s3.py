@@ -195,7 +195,7 @@ def test_what_a_bucket_cannot_do(client, volume, create_volume):
 
 
 ODD = ["with space", "plus+plus", "per%cent%20", "ünï/çödé", "q?&=;:@$,", "!'()*~", "#hash",
-       "tab\there", "new\nline", "<xml>&\"quote\"", "日本/語.txt", "trailing.", "-dash", "a\\b"]
+       "tab\there", "<xml>&\"quote\"", "日本/語.txt", "trailing.", "-dash", "a\\b"]
 
 
 def test_odd_names(volume, buckets):
@@ -265,7 +265,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(client, volume, buckets):
 def test_passing_trouble_is_not_seen(broken, proxy, buckets):
     proxy.faults(503, "cut", 500)
     broken.write("/a", b"content")
-    proxy.faults("lose", "half", 429)
+    proxy.faults("lose", "cut", 429)
     assert broken.read("/a") == b"content"
     content = random.Random(8).randbytes(PART + 10)
     proxy.faults("cut", "lose", 503)

@@ -7798,6 +7798,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -7999,6 +8000,7 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -8058,6 +8060,7 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -8101,6 +8104,7 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             429: components["responses"]["Exhausted"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -8143,6 +8147,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -8186,6 +8191,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             500: components["responses"]["InternalError"];
+            501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
