@@ -286,7 +286,7 @@ void Agent::close_connections() {
   for (Connection& connection : connections_) {
     connection.close();
   }
-  for (const auto& workers : {file_workers_, watchers_}) {
+  for (const auto& workers : {file_workers_, watchers_, captures_}) {
     for (const pid_t pid : workers) {
       ::kill(pid, SIGKILL);
     }
