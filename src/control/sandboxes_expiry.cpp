@@ -125,6 +125,14 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   }
   const auto& hard = entry->row.hard_expires_at;
   const bool for_good = hard && *hard <= now();
+  if (!for_good && entry->row.status == SandboxStatus::kPaused) {
+    if (auto dumped = co_await shielded(dump_held(entry)); !dumped) {
+      LOG_WARN("memory of a paused sandbox stays for now", {"sandbox", entry->row.id},
+               {"error", dumped.error()});
+    }
+    schedule(*entry, due_at(*entry));
+    co_return ok();
+  }
   LOG_INFO("sandbox expired", {"sandbox", entry->row.id}, {"for_good", for_good});
   ATOLL_FAULT_POINT("control.expiry.due");
   Result<> ended;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "base/log.h"
@@ -35,6 +36,7 @@ constexpr std::uint64_t kLeastMemoryBytes = 4U << 20;
 constexpr std::uint32_t kLeastCpuMillis = 10;  // the kernel's least quota is a millisecond
 constexpr std::uint32_t kMostCpuMillis = 1'000'000;
 constexpr std::size_t kMaxPathBytes = 4000;
+constexpr int kDumpAttempts = 3;
 constexpr int kKillRounds = 1000;
 constexpr std::chrono::milliseconds kKillPause{5};
 
@@ -146,6 +148,15 @@ Result<> remove_stage(const std::string& stage_dir) {
   return {};
 }
 
+Result<> empty_directory(const std::string& path) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator{path, error}) {
+    std::filesystem::remove_all(entry.path(), error);
+  }
+  return error ? fail(Code::kInternal, concat("emptying ", path, ": ", error.message()))
+               : Result<>{};
+}
+
 class NamespacesRuntime final : public Runtime {
  public:
   NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups, CriuTools tools)
@@ -187,11 +198,18 @@ class NamespacesRuntime final : public Runtime {
       return fail(Code::kUnimplemented, capabilities_.memory_dump.reason, "no_memory_dump");
     }
     TRY(const std::string freezer, cgroups_.freezer_path(spec.record.id));
-    TRY_DO(cgroups_.thaw(spec.record.id));
-    const auto closed = close_connections(spec);
-    TRY_DO(cgroups_.freeze(spec.record.id));
-    TRY_DO(closed);
-    return dump_cell(tools_, spec, freezer);
+    // What ends at this very moment can make a dump fail. Whatever fails again is the tree's fault.
+    for (int attempt = 1;; ++attempt) {
+      TRY_DO(cgroups_.thaw(spec.record.id));
+      const auto closed = close_connections(spec);
+      TRY_DO(cgroups_.freeze(spec.record.id));
+      TRY_DO(closed);
+      auto bytes = dump_cell(tools_, spec, freezer);
+      if (bytes || bytes.error().code != Code::kFailedPrecondition || attempt == kDumpAttempts) {
+        return bytes;
+      }
+      TRY_DO(empty_directory(spec.directory));
+    }
   }
 
   Result<Cell> adopt(const CellRecord& record) override {
