@@ -127,6 +127,12 @@ Result<std::uint64_t> prepare_images(const std::string& directory) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{directory, error}) {
     const std::string name = entry.path().filename();
+    // Objects of the ipc namespace, which is one that criu does not make here.
+    if (name.starts_with("ipcns-") && !name.starts_with("ipcns-var")) {
+      return fail(Code::kFailedPrecondition,
+                  "a process uses System V shared memory, semaphores or message queues",
+                  "not_dumpable");
+    }
     if (name.starts_with("core-") && name.ends_with(".img")) {
       TRY_DO(edit_image(entry.path(), kHeadBytes, false, [](Fields& core) {
         return drop_inner(core, field::kCoreThread, field::kThreadCgroups);
