@@ -48,6 +48,7 @@ std::string encode(const node::DecodedRequest& request, bool whole) {
     case RequestKind::kUsage:
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
+    case RequestKind::kDump:
       return node::encode_with_id(request.kind, request.id);
   }
   return {};

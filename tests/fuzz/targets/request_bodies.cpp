@@ -34,7 +34,7 @@ void request_bodies(std::string_view input) {
     CHECK(metrics->start <= metrics->end && metrics->step_seconds > 0);
     (void)service::native::metrics_json(*metrics, {});
   }
-  const control::TemplateDefaults defaults{.cwd = "/workspace"};
+  const control::FileDefaults defaults{.user = "user", .cwd = "/workspace"};
   check_clean(service::native::absolute_path(input, defaults));
   if (const auto target = service::native::parse_file_target(input, defaults)) {
     check_clean(target->path);
