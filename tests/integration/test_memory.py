@@ -54,6 +54,15 @@ open("/tmp/watching", "w").close()
 time.sleep(10000)
 """
 
+SYSTEM_V = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+assert libc.shmat(libc.shmget(5, 4096, 0o1600), None, 0) is not None
+open("/tmp/watching", "w").close()
+time.sleep(10000)
+"""
+
 
 def call(sandbox, what, body=None, status=200):
     return sandbox.client.expect(status, "POST", f"{sandbox.path}/{what}", body).data
@@ -257,15 +266,16 @@ def test_monotonic_time_goes_on_after_a_restart_of_the_host(create, server, dump
     assert now <= again < now + 600
 
 
-def test_one_that_cannot_be_dumped_says_why(create, dumps):
+@pytest.mark.parametrize("program,why", [(INOTIFY, "inotify"), (SYSTEM_V, "System V")])
+def test_one_that_cannot_be_dumped_says_why(create, dumps, program, why):
     sandbox = create()
     start_counter(sandbox)
-    sandbox.start(["python3", "-c", INOTIFY])
+    sandbox.start(["python3", "-c", program])
     wait_until(lambda: sandbox.client.call("GET", sandbox.file_path("/tmp/watching")).status == 200,
                20, "it watches")
     paused = call(sandbox, "pause", {"memory": "disk"})
     assert paused["status"] == "paused" and paused["memory"] == "frozen"
-    assert "inotify" in paused["reason"]
+    assert why in paused["reason"]
     assert call(sandbox, "resume")["restored"] == "memory"
     assert_goes_on(sandbox)
 
