@@ -114,6 +114,7 @@ TEST(ChildOptionsTest, SurviveTheTripThroughArguments) {
   node.common = {"/d", "/r", "abcd", 61042, 61043, LogFormat::kJson, 77, 9};
   node.cache_dir = "/c with space";
   node.guest_binary = "/g";
+  node.criu_dir = "/criu";
   node.pool_bytes = 1ULL << 40;
   node.lock_fd = 5;
   auto words = to_words(node);

@@ -817,8 +817,8 @@ class VolumeS3Create:
     - provider: aws also for servers of one's own that speak S3.
     - prefix: Only keys below it belong to the volume.
     - region: Default us-east-1 (aws), auto (r2).
-    - endpoint_url: https://HOST[:PORT]; default is the provider's own. Addresses that are not
-      public only when the operator allows them.
+    - endpoint_url: HOST[:PORT] with the scheme https; default is the provider's own.
+      Addresses that are not public only when the operator allows them.
     """
 
     bucket: str

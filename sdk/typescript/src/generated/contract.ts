@@ -2307,7 +2307,7 @@ export interface components {
             prefix?: string;
             /** @description Default us-east-1 (aws), auto (r2). */
             region?: string;
-            /** @description https://HOST[:PORT]; default is the provider's own. Addresses that are not public only when the operator allows them. */
+            /** @description HOST[:PORT] with the scheme https; default is the provider's own. Addresses that are not public only when the operator allows them. */
             endpoint_url?: string;
             access_key: string;
             secret_key: string;
