@@ -116,6 +116,43 @@ Result<> destroy_subvolume(int parent_fd, const std::string& name) {
   return {};
 }
 
+Result<> destroy_subvolume(int fd, std::uint64_t subvolume) {
+  btrfs_ioctl_vol_args_v2 arguments{};
+  arguments.flags = BTRFS_SUBVOL_SPEC_BY_ID;
+  arguments.subvolid = subvolume;
+  if (::ioctl(fd, BTRFS_IOC_SNAP_DESTROY_V2, &arguments) != 0 && errno != ENOENT) {
+    return fail_errno(concat("destroying subvolume ", subvolume));
+  }
+  return {};
+}
+
+Result<std::vector<std::uint64_t>> nested_subvolumes(int fd, std::uint64_t subvolume) {
+  std::vector<std::uint64_t> found;
+  btrfs_ioctl_search_args search{};
+  btrfs_ioctl_search_key& key = search.key;
+  key.tree_id = BTRFS_ROOT_TREE_OBJECTID;
+  key.min_objectid = key.max_objectid = subvolume;
+  key.min_type = key.max_type = BTRFS_ROOT_REF_KEY;
+  key.max_offset = key.max_transid = ~0ULL;
+  for (;;) {
+    key.nr_items = ~0U;
+    if (::ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) != 0) {
+      return fail_errno(concat("looking for subvolumes in ", subvolume));
+    }
+    if (key.nr_items == 0) {
+      return found;
+    }
+    std::size_t at = 0;
+    for (std::uint32_t i = 0; i < key.nr_items; ++i) {
+      btrfs_ioctl_search_header header{};
+      std::memcpy(&header, search.buf + at, sizeof header);
+      at += sizeof header + header.len;
+      found.push_back(header.offset);
+    }
+    key.min_offset = found.back() + 1;
+  }
+}
+
 Result<std::uint64_t> subvolume_id(int subvolume_fd) {
   btrfs_ioctl_ino_lookup_args arguments{};
   arguments.objectid = BTRFS_FIRST_FREE_OBJECTID;

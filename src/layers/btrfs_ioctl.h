@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -18,11 +19,15 @@ Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t 
 // the cost does not depend on its size.
 Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& name,
                             bool read_only);
-// Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
 // Commits the present transaction: names, attributes and snapshots are on disk, also what files
 // hold as far as it has left memory. Does not wait for data of anybody.
 Result<> commit(int fd);
+// Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
 Result<> destroy_subvolume(int parent_fd, const std::string& name);
+// The same for one anywhere in the file system (from Linux 5.7).
+Result<> destroy_subvolume(int fd, std::uint64_t subvolume);
+// Those whose place is somewhere in this one, not in one of them.
+Result<std::vector<std::uint64_t>> nested_subvolumes(int fd, std::uint64_t subvolume);
 Result<std::uint64_t> subvolume_id(int subvolume_fd);
 Result<> set_read_only(int subvolume_fd, bool read_only);
 

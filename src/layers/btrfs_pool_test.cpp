@@ -104,6 +104,47 @@ TEST_F(BtrfsPoolTest, LayersAreReadOnly) {
   EXPECT_EQ(errno, EROFS);
 }
 
+TEST_F(BtrfsPoolTest, WhatHasSubvolumesInItGoesToo) {
+  const std::string upper = *pool_->create_upper("sb", 64 * kMebibyte) + "/upper";
+  const auto make = [](const std::string& parent, const std::string& name) {
+    const Fd fd{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    ASSERT_TRUE(btrfs::create_subvolume(fd.get(), name, 0));
+    write_text(concat(parent, "/", name, "/file"), "x");
+  };
+  for (const char* name : {"one", "two"}) {
+    make(upper, name);
+    std::filesystem::create_directory(concat(upper, "/", name, "/plain"));
+    make(concat(upper, "/", name, "/plain"), "deeper");
+    make(concat(upper, "/", name, "/plain/deeper"), "deepest");
+  }
+  ASSERT_TRUE(pool_->remove_upper("sb"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/pool/mnt/trash"));
+}
+
+TEST_F(BtrfsPoolTest, WhatCannotBeDestroyedKeepsNothingElseFromIt) {
+  const std::string trash = directory_ + "/pool/mnt/trash";
+  const auto set_immutable = [&](bool immutable) {
+    const Fd fd{::open((trash + "/b/file").c_str(), O_RDONLY | O_CLOEXEC)};
+    const int flags = immutable ? FS_IMMUTABLE_FL : 0;
+    ASSERT_EQ(::ioctl(fd.get(), FS_IOC_SETFLAGS, &flags), 0);
+  };
+  for (const char* name : {"/a", "/b", "/c"}) {
+    std::filesystem::create_directory(trash + name);
+    write_text(trash + name + "/file", "x");
+  }
+  ASSERT_NO_FATAL_FAILURE(set_immutable(true));
+  write_text(directory_ + "/pool/mnt/uppers/.new-no-volume", "x");
+  const auto collected = pool_->collect();
+  EXPECT_TRUE(collected) << collected.error().message;
+  EXPECT_FALSE(std::filesystem::exists(trash + "/a"));
+  EXPECT_TRUE(std::filesystem::exists(trash + "/b/file"));
+  EXPECT_FALSE(std::filesystem::exists(trash + "/c"));
+  EXPECT_TRUE(pool_->create_upper("sb", 8 * kMebibyte));
+  ASSERT_NO_FATAL_FAILURE(set_immutable(false));
+  ASSERT_TRUE(pool_->collect());
+  EXPECT_TRUE(std::filesystem::is_empty(trash));
+}
+
 TEST_F(BtrfsPoolTest, QuotaGroupsDoNotPileUp) {
   const Fd root{::open((directory_ + "/pool/mnt").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   const auto uuid = btrfs::file_system_uuid(root.get());

@@ -92,6 +92,10 @@ class BtrfsVolumes final : public Volumes {
     if (!destroyed && destroyed.error().code == Code::kInvalidArgument) {
       return remove_tree(parent_fd, name);  // a plain directory or file in our trash
     }
+    if (!destroyed && destroyed.error().reason == "ENOTEMPTY") {
+      TRY_DO(destroy_nested(parent_fd, name));
+      return btrfs::destroy_subvolume(parent_fd, name);
+    }
     return destroyed;
   }
 
@@ -157,6 +161,23 @@ class BtrfsVolumes final : public Volumes {
 
  private:
   static constexpr std::uint64_t kFirstSubvolume = 256;
+
+  // A subvolume cannot go before those in it. Nobody makes such here, but whoever gets at a volume
+  // otherwise must not be able to make it stay for ever. Each comes before what is in it in the
+  // list, so they go from its end.
+  Result<> destroy_nested(int parent_fd, const std::string& name) {
+    TRY(const Fd fd, open_directory(parent_fd, name));
+    TRY(const std::uint64_t id, btrfs::subvolume_id(fd.get()));
+    std::vector<std::uint64_t> all{id};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      TRY(const auto nested, btrfs::nested_subvolumes(root_.get(), all[i]));
+      all.insert(all.end(), nested.begin(), nested.end());
+    }
+    for (std::size_t i = all.size(); i > 1; --i) {
+      TRY_DO(btrfs::destroy_subvolume(root_.get(), all[i - 1]));
+    }
+    return {};
+  }
 
   // What is reserved for data in the whole pool but not for this volume. Only a hint.
   std::uint64_t others_unwritten_bytes(const TreePlace& volume) {

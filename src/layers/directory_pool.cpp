@@ -284,16 +284,22 @@ class DirectoryPool final : public Pool {
         if (!name.starts_with(kNewPrefix)) {
           continue;
         }
-        TRY_DO(volumes_->unseal(directory, name));
-        TRY_DO(trash_->throw_away(directory, name));
+        if (const auto swept = sweep(directory, name); !swept) {
+          LOG_WARN("something half-made stays until the next start", {"name", name},
+                   {"error", swept.error()});
+          continue;
+        }
         done.push_back(concat("removed half-made ", what, name.substr(kNewPrefix.size())));
       }
     }
     ATOLL_FAULT_POINT("layers.collect.swept");
-    TRY(std::vector<std::string> emptied, trash_->empty());
-    TRY(std::vector<std::string> booked, volumes_->collect());
-    std::ranges::move(emptied, std::back_inserter(done));
-    std::ranges::move(booked, std::back_inserter(done));
+    std::ranges::move(trash_->empty(), std::back_inserter(done));
+    auto booked = volumes_->collect();
+    if (!booked) {
+      LOG_WARN("the books of deleted volumes stay as they are", {"error", booked.error()});
+      return done;
+    }
+    std::ranges::move(*booked, std::back_inserter(done));
     return done;
   }
 
@@ -319,6 +325,11 @@ class DirectoryPool final : public Pool {
   }
 
  private:
+  Result<> sweep(int directory_fd, const std::string& name) {
+    TRY_DO(volumes_->unseal(directory_fd, name));
+    return trash_->throw_away(directory_fd, name);
+  }
+
   static Result<> check_limit(std::uint64_t limit_bytes) {
     if (limit_bytes != 0 && limit_bytes < kMinUpperLimitBytes) {
       return fail(Code::kInvalidArgument,

@@ -38,27 +38,40 @@ Result<> Trash::throw_away(int parent_fd, const std::string& name) {
     return {};
   }
   // It is gone for everybody; a failure here only delays the space.
-  if (const auto destroyed = destroy(thrown); !destroyed) {
-    LOG_WARN("a deleted volume keeps its space for now", {"volume", thrown},
-             {"error", destroyed.error()});
+  if (!destroy_or_log(thrown)) {
     wake();
   }
   return {};
 }
 
-Result<std::vector<std::string>> Trash::empty() {
-  TRY(const std::vector<std::string> names, list_names(directory_.get()));
+std::vector<std::string> Trash::empty() {
   std::vector<std::string> done;
-  for (const std::string& name : names) {
+  const auto names = list_names(directory_.get());
+  if (!names) {
+    LOG_WARN("the pool's trash cannot be read", {"error", names.error()});
+    wake();
+    return done;
+  }
+  bool all_gone = volumes_.destroys_quickly() || names->empty();
+  for (const std::string& name : *names) {
     if (volumes_.destroys_quickly()) {
-      TRY_DO(destroy(name));
+      all_gone = destroy_or_log(name) && all_gone;
     }
     done.push_back(concat("goes on deleting ", name));
   }
-  if (!names.empty() && !volumes_.destroys_quickly()) {
+  if (!all_gone) {
     wake();
   }
   return done;
+}
+
+bool Trash::destroy_or_log(const std::string& name) {
+  const auto destroyed = destroy(name);
+  if (!destroyed) {
+    LOG_WARN("something deleted keeps its space for now", {"name", name},
+             {"error", destroyed.error()});
+  }
+  return destroyed.has_value();
 }
 
 Result<> Trash::destroy(const std::string& name) {
@@ -78,11 +91,7 @@ bool Trash::destroy_all(const std::stop_token& stopping) {
   const auto names = list_names(directory_.get());
   bool all = names.has_value();
   for (std::size_t i = 0; names && i < names->size() && !stopping.stop_requested(); ++i) {
-    if (const auto destroyed = destroy((*names)[i]); !destroyed) {
-      LOG_WARN("a deleted directory keeps its space for now", {"directory", (*names)[i]},
-               {"error", destroyed.error()});
-      all = false;
-    }
+    all = destroy_or_log((*names)[i]) && all;
   }
   return all;
 }

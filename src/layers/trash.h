@@ -26,9 +26,9 @@ class Trash {
 
   // Idempotent: a name that is not there has been thrown away.
   Result<> throw_away(int parent_fd, const std::string& name);
-  // Begins to destroy what is in it; says what. Where destroying is cheap, all of it is gone when
-  // this returns.
-  Result<std::vector<std::string>> empty();
+  // Begins to destroy what is in it; says what. Where destroying is cheap, all of it that can be
+  // destroyed is gone when this returns. The rest is no failure, only space that comes later.
+  std::vector<std::string> empty();
   // Lets the thread finish the volume it is at; the rest stays for the next start.
   void stop();
 
@@ -38,6 +38,7 @@ class Trash {
   void run(const std::stop_token& stopping);
   bool destroy_all(const std::stop_token& stopping);
   Result<> destroy(const std::string& name);
+  bool destroy_or_log(const std::string& name);
   void wake();
 
   Fd directory_;
