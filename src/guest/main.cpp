@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string_view>
 
 #include "guest/agent.h"
 #include "guest/host_keys.h"
@@ -22,11 +23,17 @@ void make_heap_small() {
 
 }  // namespace
 
-int main() {
+// The cell that serves the files of a volume has the volume as its root: there is nothing in it
+// that may be executed.
+int main(int argument_count, char** arguments) {
+  const bool only_files = argument_count > 1 && std::string_view{arguments[1]} == "only-files";
+
   // Executed as /dev/init, whose name would be ours otherwise.
   ::prctl(PR_SET_NAME, "atoll-guest");
   make_heap_small();
-  atl::guest::make_missing_host_keys();
+  if (!only_files) {
+    atl::guest::make_missing_host_keys();
+  }
   auto agent = atl::guest::Agent::create(atl::Fd{kListenerFd});
   if (!agent) {
     std::fprintf(stderr, "atoll-guest: %s\n", agent.error().message.c_str());

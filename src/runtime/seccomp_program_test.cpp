@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <linux/audit.h>
+#include <linux/btrfs.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
@@ -31,6 +33,9 @@ std::uint32_t run(const std::vector<sock_filter>& program, const seccomp_data& d
     switch (step.code) {
       case BPF_LD | BPF_W | BPF_ABS:
         std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + step.k, 4);
+        continue;
+      case BPF_ALU | BPF_AND | BPF_K:
+        accumulator &= step.k;
         continue;
       case BPF_RET | BPF_K:
         return step.k;
@@ -152,6 +157,14 @@ TEST_F(SeccompPolicyTest, ArgumentsAreCheckedInTheirLowHalf) {
       {SYS_ioctl, {0, 0x5401}, SECCOMP_RET_ALLOW},
       {SYS_ioctl, {0, 0x5412}, kErrno | EPERM},
       {SYS_ioctl, {0, kGarbage | 0x5412}, kErrno | EPERM},
+      {SYS_ioctl, {0, FICLONE}, SECCOMP_RET_ALLOW},
+      {SYS_ioctl, {0, FICLONERANGE}, SECCOMP_RET_ALLOW},
+      {SYS_ioctl, {0, FIDEDUPERANGE}, SECCOMP_RET_ALLOW},
+      {SYS_ioctl, {0, BTRFS_IOC_SUBVOL_CREATE}, kErrno | ENOTTY},
+      {SYS_ioctl, {0, kGarbage | BTRFS_IOC_SUBVOL_CREATE_V2}, kErrno | ENOTTY},
+      {SYS_ioctl, {0, BTRFS_IOC_SNAP_CREATE_V2}, kErrno | ENOTTY},
+      {SYS_ioctl, {0, BTRFS_IOC_SNAP_DESTROY_V2}, kErrno | ENOTTY},
+      {SYS_ioctl, {0, BTRFS_IOC_DEFRAG_RANGE}, kErrno | ENOTTY},
       {SYS_personality, {0x40000}, SECCOMP_RET_ALLOW},
       {SYS_personality, {0xFFFFFFFF}, SECCOMP_RET_ALLOW},
       {SYS_personality, {0x400000}, kErrno | EPERM},

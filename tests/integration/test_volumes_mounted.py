@@ -1,5 +1,7 @@
 """Volumes in sandboxes: live between several, safe against what a sandbox does to them, and kept
 over restarts, pauses and forks."""
+import struct
+
 import pytest
 
 from harness.client import Sandbox, Volume
@@ -48,6 +50,45 @@ def test_shared_live(create_volume, create):
     one.out("sudo chown 4242:4343 /mnt/shared/a")
     assert other.out("stat -c %u:%g /workspace/elsewhere/a").strip() == "4242:4343"
     assert sorted(volume.get()["mounted_in"]) == sorted([one.id, other.id])
+
+
+def program_that_makes(path):
+    """A static executable for x86_64 that makes an empty file and ends."""
+    code = (b"\xb8\x55\x00\x00\x00"              # eax = creat
+            b"\x48\x8d\x3d\x10\x00\x00\x00"      # rdi = behind the code
+            b"\xbe\xff\x01\x00\x00\x0f\x05"      # esi = 0777, call
+            b"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05")  # exit(0)
+    content = code + path.encode() + b"\0"
+    base, header_bytes = 0x400000, 64 + 56
+    size = header_bytes + len(content)
+    return (struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 2, 62, 1, base + header_bytes, 64,
+                        0, 0, 64, 56, 1, 64, 0, 0)
+            + struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 4096) + content)
+
+
+def test_nothing_in_a_volume_is_executed_to_serve_it(create_volume, create):
+    volume = create_volume()
+    sandbox = create(mounts={"/data": volume})
+    sandbox.write("/data/program", program_that_makes("/executed"))
+    sandbox.out("sudo chmod 755 /data/program; sudo /data/program; test -e /executed")
+    sandbox.out("cd /data; mkdir -p dev usr/sbin usr/bin etc/ssh; for each in dev/init"
+                " usr/sbin/sshd usr/bin/ssh-keygen; do cp program $each; chmod 755 $each; done")
+    assert volume.read("/program") == program_that_makes("/executed")
+    volume.write("/answered", "yes")
+    assert sandbox.out("cat /data/answered") == "yes"
+    names = {each["name"] for each in volume.list("/")}
+    assert names == {"program", "dev", "usr", "etc", "answered"}
+
+
+def test_no_subvolumes_in_a_volume(create_volume, create):
+    volume = create_volume()
+    sandbox = create(mounts={"/data": volume})
+    attempt = ("open(my $dir, '<', '/data') or die; my $name = pack('qZ4088', 0, 'escape');"
+               " print ioctl($dir, 0x5000940e, $name) ? 'made' : $!{ENOTTY} ? 'ENOTTY' : $!")
+    assert sandbox.out(f'sudo perl -MErrno -e "{attempt}"'.replace("$", "\\$")) == "ENOTTY"
+    assert sandbox.out("ls /data") == ""
+    sandbox.out("echo -n x > /data/a; cp --reflink=auto /data/a /data/b")
+    assert volume.read("/b") == b"x"
 
 
 def test_one_at_a_time(client, create_volume, create):

@@ -231,6 +231,13 @@ int arrange_guest_descriptors(CellState& state) {
   return result(::syscall(SYS_close_range, kGuestListenFd + 1, ~0U, CLOSE_RANGE_CLOEXEC));
 }
 
+// Here, where the name still means the node's mount: the root may yet become a volume, whose
+// content is somebody else's.
+int open_guest(CellState& state) {
+  state.guest_fd = ::open(kGuestPath, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  return state.guest_fd < 0 ? errno : 0;
+}
+
 int enter_landlock(CellState& state) {
   return enter_landlock_domain({.abi = state.plan.landlock_abi,
                                 .scope_abstract_sockets = state.plan.resolver_file != nullptr});
@@ -256,12 +263,13 @@ int start_guest(CellState& state) {
   // The guest starts as a fresh program would: what the node ignores or blocks is not its business.
   reset_signals();
   char name[] = "atoll-guest";
-  char* const arguments[] = {name, nullptr};
+  char only_files[] = "only-files";  // see guest/main.cpp
+  char* const arguments[] = {name, state.plan.mount_is_root ? only_files : nullptr, nullptr};
   char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   char home[] = "HOME=/root";
   char lang[] = "LANG=C.UTF-8";
   char* const environment[] = {path, home, lang, nullptr};
-  ::execve(kGuestPath, arguments, environment);
+  ::syscall(SYS_execveat, state.guest_fd, "", arguments, environment, AT_EMPTY_PATH);
   return errno;
 }
 
@@ -295,6 +303,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kEtcFiles, write_etc_files},
     {CellStep::kVolumes, mount_volumes},
     {CellStep::kGuestDescriptors, arrange_guest_descriptors},
+    {CellStep::kExec, open_guest},
     {CellStep::kVolumeRoot, enter_volume},
     {CellStep::kLandlock, enter_landlock},
     {CellStep::kBoundingSet, drop_bounding},

@@ -24,6 +24,7 @@ struct CellState {
   int listen_fd = -1;                         // made here, in the cell's network namespace
   int mount_fds[kMaxTransferredMounts] = {};  // in the order above
   int root_fd = -1;                           // the overlay's root
+  int guest_fd = -1;                          // the program of the last step
 };
 
 int attach_layers(CellState& state);

@@ -217,7 +217,8 @@ Result<std::vector<Fd>> make_mounts(const CellBlueprint& blueprint, const CellSp
   for (const VolumeMount& volume : spec.mounts) {
     TRY(Fd mount, make_layer_mount(volume.source_dir, {.user_namespace_fd = user_namespace,
                                                        .read_only = volume.read_only,
-                                                       .honours_set_user_id = false}));
+                                                       .honours_set_user_id = false,
+                                                       .executable = !spec.mount_is_root}));
     mounts.push_back(std::move(mount));
   }
   for (const std::string& directory : spec.view_dirs) {

@@ -43,11 +43,17 @@ void append(Program& program, const Program& more) {
 
 Program compile_rule(const ArgumentRule& rule) {
   Program program;
-  const std::size_t total = rule.conditions.size() * 2 + 1;
+  std::size_t total = rule.conditions.size() * 2 + 1;
+  for (const Condition& condition : rule.conditions) {
+    total += condition.mask == ~0U ? 0 : 1;
+  }
   for (const Condition& condition : rule.conditions) {
     program.push_back(statement(
         BPF_LD | BPF_W | BPF_ABS,
         static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * condition.argument));
+    if (condition.mask != ~0U) {
+      program.push_back(statement(BPF_ALU | BPF_AND | BPF_K, condition.mask));
+    }
     const unsigned test = condition.kind == Condition::Kind::kEquals ? BPF_JEQ : BPF_JSET;
     const std::size_t behind_rule = total - program.size() - 1;
     program.push_back(jump(BPF_JMP | test | BPF_K, condition.value, 0, behind_rule));

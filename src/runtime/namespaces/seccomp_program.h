@@ -26,6 +26,7 @@ struct Condition {
   unsigned argument = 0;  // 0..5
   Kind kind = Kind::kEquals;
   std::uint32_t value = 0;
+  std::uint32_t mask = ~0U;  // of what is looked at
 };
 // All conditions hold: the action is taken. Rules are tried in order.
 struct ArgumentRule {
