@@ -17,6 +17,8 @@ using MountLists = std::vector<std::vector<Mount>>;
 class MountKeeper {
  public:
   virtual ~MountKeeper() = default;
+  // Refuses while the disk of one of them is being exchanged.
+  virtual Result<> admit(const std::vector<Mount>& mounts) const = 0;
   // The mounts that each of `count` new sandboxes of a claim asks for, as they will be. Does not
   // suspend: the caller takes the volumes before anybody else can.
   virtual Result<std::vector<Mount>> bind(const std::string& team_id, std::vector<Mount> wanted,

@@ -100,12 +100,11 @@ class Sandboxes {
   MountKeeper* mount_keeper() const { return mount_keeper_; }
   // Sandboxes that have the volume, also those being made or removed.
   std::vector<std::string> mounted_in(std::string_view volume_id) const;
-  // It runs, or stands still with its memory.
-  bool has_cell(std::string_view id) const;
   // They lose the volume, for good and now, without being stopped where that is possible.
   Task<> unmount(std::string volume_id);
-  // Those that run are stopped for the change and started again, from their files.
-  Task<> without_users(std::string volume_id, std::function<Task<>()> change);
+  // By force those that run are stopped for the change and started again, from their files, and
+  // those that are paused lose their memory. REQUIRES: nobody can begin to use the volume.
+  Task<> without_users(std::string volume_id, bool force, std::function<Task<>()> change);
   // Asks the node which builtin templates it has.
   Task<> refresh_templates();
 
@@ -162,7 +161,8 @@ class Sandboxes {
                                          const std::string& template_name);
   Task<> unmount_now(std::string volume_id);
   Task<> unmount_held(EntryPointer entry, std::string volume_id);
-  Task<> without_users_now(std::string volume_id, std::function<Task<>()> change);
+  Task<> without_users_now(std::string volume_id, bool force, std::function<Task<>()> change);
+  static bool has_processes(const Entry& entry);
   Result<store::Limits> claim_limits(const ClaimRequest& request,
                                      const std::string& template_name) const;
   Task<> start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome);

@@ -19,6 +19,9 @@ namespace atl::control {
 Result<std::vector<Mount>> Sandboxes::bind_mounts(const ClaimRequest& request, std::size_t index,
                                                   const std::string& template_name) {
   if (index < request.own_mounts.size()) {
+    if (mount_keeper_ != nullptr) {
+      TRY_DO(mount_keeper_->admit(request.own_mounts[index]));
+    }
     return request.own_mounts[index];
   }
   if (request.mounts.empty()) {
@@ -45,12 +48,6 @@ std::vector<std::string> Sandboxes::mounted_in(std::string_view volume_id) const
     }
   }
   return ids;
-}
-
-bool Sandboxes::has_cell(std::string_view id) const {
-  const auto found = entries_.find(id);
-  return found != entries_.end() && (!found->second->guest_socket.empty() || found->second->busy ||
-                                     found->second->row.status == SandboxStatus::kRunning);
 }
 
 Task<> Sandboxes::unmount(std::string volume_id) {
@@ -101,12 +98,19 @@ Task<> Sandboxes::unmount_held(EntryPointer entry, std::string volume_id) {
   co_return ok();
 }
 
-Task<> Sandboxes::without_users(std::string volume_id, std::function<Task<>()> change) {
-  return shielded(without_users_now(std::move(volume_id), std::move(change)));
+Task<> Sandboxes::without_users(std::string volume_id, bool force, std::function<Task<>()> change) {
+  return shielded(without_users_now(std::move(volume_id), force, std::move(change)));
+}
+
+// Also one whose memory is on disk has processes: they know the volume as it was.
+bool Sandboxes::has_processes(const Entry& entry) {
+  return !entry.gone && (!entry.guest_socket.empty() || entry.dumped ||
+                         entry.row.status == SandboxStatus::kRunning);
 }
 
 // Killed in between: a `running` row without a cell starts again.
-Task<> Sandboxes::without_users_now(std::string volume_id, std::function<Task<>()> change) {
+Task<> Sandboxes::without_users_now(std::string volume_id, bool force,
+                                    std::function<Task<>()> change) {
   std::vector<Hold> holds;
   for (const std::string& id : mounted_in(volume_id)) {
     const auto found = entries_.find(id);
@@ -116,10 +120,20 @@ Task<> Sandboxes::without_users_now(std::string volume_id, std::function<Task<>(
       holds.push_back(std::move(held));
     }
   }
+  const auto user =
+      std::ranges::find_if(holds, [](const Hold& held) { return has_processes(*held.entry()); });
+  if (user != holds.end() && !force) {
+    co_return fail(
+        Code::kFailedPrecondition,
+        concat("volume ", volume_id, " is mounted in ", user->entry()->row.id,
+               "; pause it without its memory or delete it first, or restore with force"),
+        "volume_mounted");
+  }
   Result<> changed;
   for (const Hold& held : holds) {
-    if (changed && !held.entry()->gone && !held.entry()->guest_socket.empty()) {
-      changed = co_await end_cell(held.entry());
+    const EntryPointer& entry = held.entry();
+    if (changed && !entry->gone && (!entry->guest_socket.empty() || entry->dumped)) {
+      changed = co_await end_cell(entry);
     }
   }
   ATOLL_FAULT_POINT("control.volume.users_ended");

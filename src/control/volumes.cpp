@@ -162,9 +162,17 @@ Task<Volumes::Hold> Volumes::hold(EntryPointer entry) {
 
 // --- making ----------------------------------------------------------------------------------
 
+std::size_t Volumes::count_making(std::string_view prefix, std::string_view team_id) const {
+  return static_cast<std::size_t>(std::ranges::count_if(making_, [&](const auto& item) {
+    return item.first.starts_with(prefix) && item.second == team_id;
+  }));
+}
+
 Result<> Volumes::check_quota(std::string_view team_id) const {
-  const auto of_team = static_cast<std::size_t>(std::ranges::count_if(
-      entries_, [&](const auto& item) { return item.second->row.team_id == team_id; }));
+  const auto of_team =
+      count_making(node::kVolumePrefix, team_id) +
+      static_cast<std::size_t>(std::ranges::count_if(
+          entries_, [&](const auto& item) { return item.second->row.team_id == team_id; }));
   if (of_team >= kMaxVolumesPerTeam) {
     return fail(Code::kResourceExhausted,
                 concat("there are already ", of_team, " volumes; delete some first"),
@@ -236,7 +244,8 @@ Task<VolumeView> Volumes::create_now(std::string team_id, VolumeCreate request) 
 // The disk, then the row; both durable.
 Task<Volumes::EntryPointer> Volumes::make(Volume row, std::string from_snapshot) {
   const bool local = row.backend == kLocalBackend;
-  const Making making{*this, row.id};
+  CO_TRY_DO(check_quota(row.team_id));  // others may have been made since it was looked at first
+  const Making making{*this, row.id, row.team_id};
   if (local) {
     node::VolumeRequest request{.volume = row.id,
                                 .snapshot = std::move(from_snapshot),

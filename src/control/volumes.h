@@ -104,8 +104,8 @@ class Volumes final : public MountKeeper, public FilePlaces {
   // Reads the rows and removes what an earlier process left half done. REQUIRES: before anything
   // else, after the sandboxes have started.
   Task<> start();
-  // Removes snapshots whose time is over, and disks that the node could not remove when it was
-  // asked to, until cancelled.
+  // Removes snapshots whose time is over, and finishes what could not be finished when it was
+  // asked for, until cancelled.
   Task<> run();
 
   Task<VolumeView> create(std::string team_id, VolumeCreate request);
@@ -126,6 +126,7 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<> restore(std::string team_id, std::string id, std::string snapshot_id, bool force);
 
   // MountKeeper.
+  Result<> admit(const std::vector<Mount>& mounts) const override;
   Result<std::vector<Mount>> bind(const std::string& team_id, std::vector<Mount> wanted,
                                   std::size_t count) override;
   Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts, std::size_t count) override;
@@ -140,7 +141,8 @@ class Volumes final : public MountKeeper, public FilePlaces {
   struct Entry {
     Volume row;
     bool busy = false;
-    bool gone = false;  // its row is removed, or about to be: nobody may begin to use it
+    bool exchanging = false;  // it becomes what it was: nobody may begin to mount it
+    bool gone = false;        // its row is removed, or about to be: nobody may begin to use it
     Event released;
   };
   using EntryPointer = std::shared_ptr<Entry>;
@@ -151,6 +153,7 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<Hold> hold(EntryPointer entry);
   Task<VolumeView> view(EntryPointer entry);
   Result<> check_quota(std::string_view team_id) const;
+  std::size_t count_making(std::string_view prefix, std::string_view team_id) const;
   Task<VolumeView> create_now(std::string team_id, VolumeCreate request);
   Task<EntryPointer> make(Volume row, std::string from_snapshot);
   Task<EntryPointer> fork_held(EntryPointer source, Volume row);
@@ -162,10 +165,12 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<> remove_snapshot_now(std::string id);
   Task<> restore_now(std::string team_id, std::string id, std::string snapshot_id, bool force);
   Task<> exchange_disk(Volume row, std::string snapshot_id);
+  Task<> settle_late();
   Task<MountLists> fork_now(std::string team_id, std::vector<Mount> mounts, std::size_t count);
   Task<> settle_one(std::string volume_id, bool keep);
   Task<> put(Volume row);
   class Making;
+  class Exchange;
   Task<> finish_unready();
   Task<> renew_secrets();
   void add_usage(VolumeView& view);
@@ -183,9 +188,10 @@ class Volumes final : public MountKeeper, public FilePlaces {
   std::map<std::string, VolumeBackend*, std::less<>> backends_;
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::map<std::string, VolumeSnapshot, std::less<>> snapshots_;
-  std::uint64_t pool_bytes_ = 0;  // no volume can be larger; 0: not known
-  std::set<std::string> making_;  // disks that have no row yet
-  bool leftovers_ = false;        // the node may have disks that nobody needs
+  std::uint64_t pool_bytes_ = 0;               // no volume can be larger; 0: not known
+  std::map<std::string, std::string> making_;  // disks that have no row yet, and their teams
+  std::map<std::string, bool> unsettled_;      // volumes of forks, and whether they stay
+  bool leftovers_ = false;                     // the node may have disks that nobody needs
   Event deadlines_changed_;
 };
 

@@ -40,8 +40,8 @@ class Volumes::Hold {
 // A disk on its way: nobody takes it for a leftover.
 class Volumes::Making {
  public:
-  Making(Volumes& owner, std::string id) : owner_(owner), id_(std::move(id)) {
-    owner_.making_.insert(id_);
+  Making(Volumes& owner, std::string id, std::string team_id) : owner_(owner), id_(std::move(id)) {
+    owner_.making_.emplace(id_, std::move(team_id));
   }
   ~Making() { owner_.making_.erase(id_); }
   Making(const Making&) = delete;
@@ -50,6 +50,18 @@ class Volumes::Making {
  private:
   Volumes& owner_;
   std::string id_;
+};
+
+// The disk of a held volume is exchanged: who mounted it now would write to the old one.
+class Volumes::Exchange {
+ public:
+  explicit Exchange(EntryPointer entry) : entry_(std::move(entry)) { entry_->exchanging = true; }
+  ~Exchange() { entry_->exchanging = false; }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+ private:
+  EntryPointer entry_;
 };
 
 // Snapshots of volumes on the node, and moments that last as long as a fork takes.

@@ -10,8 +10,20 @@
 
 namespace atl::control {
 
+Result<> Volumes::admit(const std::vector<Mount>& mounts) const {
+  for (const Mount& mount : mounts) {
+    const auto found = entries_.find(mount.volume_id);
+    if (found != entries_.end() && found->second->exchanging) {
+      return fail(Code::kAborted,
+                  concat("volume ", mount.volume_id, " is being restored; try again later"));
+    }
+  }
+  return {};
+}
+
 Result<std::vector<Mount>> Volumes::bind(const std::string& team_id, std::vector<Mount> wanted,
                                          std::size_t count) {
+  TRY_DO(admit(wanted));
   for (auto mount = wanted.begin(); mount != wanted.end(); ++mount) {
     TRY(const auto entry, find_local(team_id, mount->volume_id));
     const AccessMode mode = entry->row.access_mode;
@@ -87,22 +99,39 @@ Task<> Volumes::settle(MountLists forked, bool keep) {
       if (found == entries_.end() || found->second->row.ready) {
         continue;  // shared, not made
       }
-      // What cannot be settled now is settled at the next start.
       if (auto settled = co_await shielded(settle_one(mount.volume_id, keep)); !settled) {
         LOG_WARN("a forked volume is not settled yet", {"volume", mount.volume_id},
                  {"error", settled.error()});
+        unsettled_.insert_or_assign(mount.volume_id, keep);
+        deadlines_changed_.set();
       }
     }
   }
   co_return ok();
 }
 
+Task<> Volumes::settle_late() {
+  for (const auto& [id, keep] : std::map{unsettled_}) {
+    auto settled = co_await shielded(settle_one(id, keep));
+    if (settled || settled.error().code == Code::kNotFound) {
+      unsettled_.erase(id);
+    }
+  }
+  co_return ok();
+}
+
 Task<> Volumes::settle_one(std::string volume_id, bool keep) {
-  const EntryPointer entry = entries_.at(volume_id);
+  const auto found = entries_.find(volume_id);
+  if (found == entries_.end()) {
+    co_return no_such_volume(volume_id);
+  }
+  const EntryPointer entry = found->second;
   CO_TRY(const auto held, co_await with_deadline(kVolumeTimeout, hold(entry)));
   if (!keep) {
     entry->gone = true;
-    co_return co_await remove_held(entry);
+    auto removed = co_await remove_held(entry);
+    entry->gone = removed.has_value();
+    co_return std::move(removed);
   }
   Volume row = entry->row;
   row.ready = true;

@@ -44,8 +44,10 @@ Task<VolumeSnapshot> Volumes::snapshot_now(std::string team_id, std::string id,
   CO_TRY_DO(validate(request, clock_.now()));
   CO_TRY(const auto entry, find_local(team_id, id));
   CO_TRY(const auto held, co_await with_deadline(kVolumeTimeout, hold(entry)));
-  const auto of_team = static_cast<std::size_t>(std::ranges::count_if(
-      snapshots_, [&](const auto& item) { return item.second.team_id == team_id; }));
+  const auto of_team =
+      count_making(kVolumeSnapshotPrefix, team_id) +
+      static_cast<std::size_t>(std::ranges::count_if(
+          snapshots_, [&](const auto& item) { return item.second.team_id == team_id; }));
   if (of_team >= kMaxVolumeSnapshotsPerTeam) {
     co_return fail(Code::kResourceExhausted,
                    concat("there are already ", of_team, " snapshots; delete some first"),
@@ -58,7 +60,7 @@ Task<VolumeSnapshot> Volumes::snapshot_now(std::string team_id, std::string id,
                           .description = std::move(request.description),
                           .created_at = clock_.now(),
                           .expires_at = request.expires_at};
-  const Making making{*this, snapshot.id};
+  const Making making{*this, snapshot.id, snapshot.team_id};
   auto taken = co_await with_deadline(
       kVolumeTimeout, node_.snapshot_volume({.volume = id, .snapshot = snapshot.id}));
   if (!taken) {
@@ -120,13 +122,19 @@ Task<> Volumes::remove_snapshot_now(std::string id) {
   if (found == snapshots_.end()) {
     co_return ok();
   }
-  // Held, because a volume may begin as this snapshot right now.
+  // Held until it is gone, because a volume may begin as this snapshot, or go back to it.
+  std::optional<Hold> held;
   if (const auto volume = entries_.find(found->second.volume_id); volume != entries_.end()) {
     const EntryPointer entry = volume->second;
-    auto held = co_await with_deadline(kVolumeTimeout, hold(entry));
-    if (!held && !entry->gone) {
-      co_return fail(std::move(held).error());
+    auto hold_of_volume = co_await with_deadline(kVolumeTimeout, hold(entry));
+    if (hold_of_volume) {
+      held.emplace(*std::move(hold_of_volume));
+    } else if (!entry->gone) {
+      co_return fail(std::move(hold_of_volume).error());
     }
+  }
+  if (!snapshots_.contains(id)) {
+    co_return ok();  // somebody else removed it meanwhile
   }
   CO_TRY_DO(
       co_await store_.run([&id](store::Store& store) { return store.remove_volume_snapshot(id); }));
@@ -148,22 +156,13 @@ Task<> Volumes::restore_now(std::string team_id, std::string id, std::string sna
   CO_TRY_DO(get_snapshot(team_id, id, snapshot_id));
   CO_TRY(const auto held, co_await with_deadline(kVolumeTimeout, hold(entry)));
   CO_TRY_DO(get_snapshot(team_id, id, snapshot_id));
-  const auto users = sandboxes_.mounted_in(id);
-  const bool in_cells = std::ranges::any_of(
-      users, [&](const std::string& user) { return sandboxes_.has_cell(user); });
-  if (in_cells && !force) {
-    co_return fail(
-        Code::kFailedPrecondition,
-        concat("volume ", id, " is mounted in ", users.front(),
-               "; pause it without its memory or delete it first, or restore with force"),
-        "volume_mounted");
-  }
-  CO_TRY_DO(co_await cells_.close(id));
+  const Exchange exchange{entry};
   co_return co_await sandboxes_.without_users(
-      id, [this, row = entry->row, snapshot_id] { return exchange_disk(row, snapshot_id); });
+      id, force, [this, row = entry->row, snapshot_id] { return exchange_disk(row, snapshot_id); });
 }
 
 Task<> Volumes::exchange_disk(Volume row, std::string snapshot_id) {
+  CO_TRY_DO(co_await cells_.close(row.id));
   node::VolumeRequest request{
       .volume = row.id, .snapshot = std::move(snapshot_id), .disk_bytes = row.disk_bytes};
   auto restored = co_await with_deadline(kVolumeTimeout, node_.restore_volume(std::move(request)));
@@ -197,7 +196,7 @@ Task<VolumeView> Volumes::fork_now(std::string team_id, std::string id, VolumeFo
 // REQUIRES: the source is held.
 Task<Volumes::EntryPointer> Volumes::fork_held(EntryPointer source, Volume row) {
   const std::string moment = concat(kVolumeForkPrefix, random_label(16));
-  const Making making{*this, moment};
+  const Making making{*this, moment, row.team_id};
   row.id = concat(node::kVolumePrefix, random_label(16));
   row.source_volume_id = source->row.id;
   row.created_at = row.updated_at = clock_.now();
@@ -219,6 +218,7 @@ Task<Volumes::EntryPointer> Volumes::fork_held(EntryPointer source, Volume row) 
 Task<> Volumes::run() {
   for (;;) {
     CO_TRY_DO(co_await expire_due());
+    CO_TRY_DO(co_await settle_late());
     if (leftovers_) {
       leftovers_ = false;
       if (auto cleaned = co_await shielded(remove_disks_without_rows()); !cleaned) {
@@ -226,7 +226,7 @@ Task<> Volumes::run() {
       }
     }
     std::optional<UnixMillis> next;
-    if (leftovers_) {
+    if (leftovers_ || !unsettled_.empty()) {
       next = clock_.now() + kExpiryRetryMs;
     }
     for (const auto& [id, snapshot] : snapshots_) {

@@ -1,5 +1,7 @@
 #include "control/volumes.h"
 
+#include "base/strings.h"
+#include "control/limits.h"
 #include "control/sandboxes_fixture.h"
 #include "control/snapshots.h"
 
@@ -158,6 +160,25 @@ TEST_F(VolumesTest, WhatTheNodeCouldNotRemoveIsRemovedLater) {
   EXPECT_TRUE(simulation_.run(running.cancel_and_join()));
 }
 
+// Both ask while there is room for one.
+TEST_F(VolumesTest, VolumesBeingMadeCountToo) {
+  for (std::size_t i = 1; i < kMaxVolumesPerTeam; ++i) {
+    ASSERT_TRUE(store_->put_volume(
+        {.id = concat("vol-", i), .team_id = kTeam, .backend = "elsewhere", .settings = "{}"}));
+  }
+  crash();
+  node_.latency = [] { return std::chrono::milliseconds{5}; };
+  Scope making{simulation_.loop};
+  std::optional<Result<VolumeView>> one;
+  std::optional<Result<VolumeView>> other;
+  making.spawn("one", Simulation::store_result(volumes_->create(kTeam, {}), one));
+  making.spawn("other", Simulation::store_result(volumes_->create(kTeam, {}), other));
+  EXPECT_TRUE(simulation_.run(making.join()));
+  ASSERT_TRUE(one && other);
+  EXPECT_NE(one->has_value(), other->has_value());
+  EXPECT_EQ(rows(), kMaxVolumesPerTeam);
+}
+
 TEST_F(VolumesTest, OneSandboxAtATime) {
   const std::string id = make();
   const auto first = claim_with(id);
@@ -240,6 +261,80 @@ TEST_F(VolumesTest, RestoreStopsItsUsersOnlyByForce) {
   fail_once("restore_volume", FakeNode::Fault::kRefused);
   EXPECT_FALSE(simulation_.run(volumes_->restore(kTeam, id, moment->id, true)));
   EXPECT_TRUE(node_.cells[sandbox->id].running);
+}
+
+// Whoever mounted it now would write to the disk that goes away.
+TEST_F(VolumesTest, NobodyBeginsToMountWhatIsBeingRestored) {
+  const std::string id = make({.access_mode = AccessMode::kMany});
+  const auto moment = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "then"}));
+  ASSERT_TRUE(moment);
+  const auto parent = claim_with(id);
+  ASSERT_TRUE(parent);
+  node_.latency = [] { return std::chrono::milliseconds{50}; };
+  Scope restoring{simulation_.loop};
+  std::optional<Result<>> restored;
+  restoring.spawn("restore", Simulation::store_result(
+                                 volumes_->restore(kTeam, id, moment->id, true), restored));
+  simulation_.advance_ms(10);
+  EXPECT_EQ(claim_with(id).error().code, Code::kAborted);
+  EXPECT_EQ(claim({.own_mounts = {{{id, "/data"}}}}).error().code, Code::kAborted);
+  EXPECT_FALSE(restored);
+  EXPECT_TRUE(simulation_.run(restoring.join()));
+  ASSERT_TRUE(restored && *restored);
+  EXPECT_TRUE(claim_with(id));
+}
+
+TEST_F(VolumesTest, RestoreEndsMemoryOnDiskOnlyByForce) {
+  node_.has_dumps = true;
+  crash();
+  const std::string id = make();
+  const auto moment = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "then"}));
+  ASSERT_TRUE(moment);
+  const auto sandbox = claim_with(id);
+  ASSERT_TRUE(sandbox);
+  ASSERT_TRUE(simulation_.run(sandboxes_->pause(kTeam, sandbox->id, PauseMemory::kDump)));
+  ASSERT_TRUE(node_.cells[sandbox->id].dumped);
+  const auto refused = simulation_.run(volumes_->restore(kTeam, id, moment->id, false));
+  EXPECT_EQ(refused.error().reason, "volume_mounted");
+  EXPECT_TRUE(simulation_.run(volumes_->restore(kTeam, id, moment->id, true)));
+  EXPECT_FALSE(node_.cells[sandbox->id].dumped);
+  EXPECT_EQ(status(sandbox->id), SandboxStatus::kPaused);
+}
+
+// Its sandbox was paused when the restore was asked for, and runs when its turn comes.
+TEST_F(VolumesTest, RestoreLooksAgainWhenItHasItsUsers) {
+  const std::string id = make();
+  const auto moment = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "then"}));
+  ASSERT_TRUE(moment);
+  const auto sandbox = claim_with(id);
+  ASSERT_TRUE(sandbox);
+  ASSERT_TRUE(simulation_.run(sandboxes_->pause(kTeam, sandbox->id, PauseMemory::kDrop)));
+  node_.latency = [] { return std::chrono::milliseconds{50}; };
+  Scope resuming{simulation_.loop};
+  std::optional<Result<ResumeAnswer>> resumed;
+  resuming.spawn("resume",
+                 Simulation::store_result(sandboxes_->resume(kTeam, sandbox->id), resumed));
+  simulation_.advance_ms(5);
+  const auto restored = simulation_.run(volumes_->restore(kTeam, id, moment->id, false));
+  EXPECT_EQ(restored.error().reason, "volume_mounted");
+  ASSERT_TRUE(resumed && *resumed);
+  EXPECT_TRUE(node_.cells[sandbox->id].running);
+  EXPECT_TRUE(node_.restored_volumes.empty());
+}
+
+TEST_F(VolumesTest, ASnapshotIsNotRemovedFromUnderAVolumeThatBeginsAsIt) {
+  const std::string id = make();
+  const auto moment = simulation_.run(volumes_->snapshot(kTeam, id, {.name = "then"}));
+  ASSERT_TRUE(moment);
+  node_.latency = [] { return std::chrono::milliseconds{20}; };
+  Scope removing{simulation_.loop};
+  removing.spawn("remove", volumes_->remove_snapshot(kTeam, id, moment->id));
+  removing.spawn("again", volumes_->remove_snapshot(kTeam, id, moment->id));
+  simulation_.advance_ms(5);
+  const auto made = simulation_.run(volumes_->create(kTeam, {.snapshot_id = moment->id}));
+  EXPECT_EQ(made.error().reason, "snapshot_not_found");
+  EXPECT_TRUE(simulation_.run(removing.join()));
+  EXPECT_EQ(rows(), 1U);
 }
 
 TEST_F(VolumesTest, SnapshotsNeedANameAndEnd) {

@@ -37,7 +37,7 @@ Result<> sync_one(const std::string& path, bool tree) {
                ? Result<>{}
                : Result<>{fail_file("syncing", path)};
   }
-  if ((tree ? ::syncfs(fd.get()) : ::fsync(fd.get())) != 0 && errno != EINVAL && errno != EROFS) {
+  if ((tree ? ::syncfs(fd.get()) : ::fsync(fd.get())) != 0 && errno != EINVAL) {
     return fail_file("syncing", path);
   }
   return {};

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -58,12 +59,15 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
     cell.state = *state;
     return {};
   }
-  if (name == "layers" || name == "volumes") {
+  if (name == "layers" || name == "volumes" || name == "read_volumes") {
+    auto& names = name == "layers"    ? cell.layers
+                  : name == "volumes" ? cell.volumes
+                                      : cell.read_volumes;
     for (const std::string_view each : split(value, ',')) {
       if (!(name == "layers" ? is_layer_id(each) : is_volume_id(each))) {
         return fail(damaged(cell.id, line));
       }
-      (name == "layers" ? cell.layers : cell.volumes).emplace_back(each);
+      names.emplace_back(each);
     }
     return {};
   }
@@ -91,7 +95,8 @@ std::string format_record(const StoredCell& cell) {
   return concat("state ", kStateNames[static_cast<std::size_t>(cell.state)], "\npid ", cell.pid,
                 "\nstart_time ", cell.start_time, "\nuid_base ", cell.uid_base, "\nfresh_upper ",
                 cell.fresh_upper ? 1 : 0, "\n", format_names("layers", cell.layers),
-                format_names("volumes", cell.volumes));
+                format_names("volumes", cell.volumes),
+                format_names("read_volumes", cell.read_volumes));
 }
 
 Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
@@ -104,7 +109,10 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
       ++lines;
     }
   }
-  if (lines != 5 + (cell.layers.empty() ? 0U : 1U) + (cell.volumes.empty() ? 0U : 1U)) {
+  const auto optional_lines =
+      std::ranges::count_if(std::initializer_list{&cell.layers, &cell.volumes, &cell.read_volumes},
+                            [](const auto* names) { return !names->empty(); });
+  if (lines != 5 + static_cast<std::size_t>(optional_lines)) {
     return fail(damaged(id, "(lines are missing)"));
   }
   return cell;

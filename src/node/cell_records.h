@@ -7,6 +7,7 @@
 //   fresh_upper 1          the upper was made by the create that wrote this record
 //   layers a,b             what it stands on; may be absent
 //   volumes a,b            what it writes to beside its upper; may be absent
+//   read_volumes a,b       what it has mounted beside these; may be absent
 //
 // The record is written before anything of the cell exists and replaced atomically afterwards, so
 // whatever a killed node leaves behind has a record that names it. Records survive a killed
@@ -32,6 +33,7 @@ struct StoredCell {
   bool fresh_upper = false;
   std::vector<std::string> layers;
   std::vector<std::string> volumes;
+  std::vector<std::string> read_volumes;
 };
 
 std::string format_record(const StoredCell& cell);

@@ -80,6 +80,13 @@ Result<DeathWatch::Ticket> Cells::watch(const std::string& id, Fd pidfd) {
 }
 
 Result<CellInfo> Cells::create(const CreateRequest& request) {
+  TRY_DO(begin_mounting(request.mounts));
+  auto made = make(request);
+  end_mounting(request.mounts);
+  return made;
+}
+
+Result<CellInfo> Cells::make(const CreateRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
   const std::optional<Entry> before = find(request.id);
   if (before && before->ticket != 0) {
@@ -101,9 +108,7 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
     }
   }
   for (const Mount& mount : request.mounts) {
-    if (!mount.read_only) {
-      stored.volumes.push_back(mount.volume);
-    }
+    (mount.read_only ? stored.read_volumes : stored.volumes).push_back(mount.volume);
   }
   CellInfo info;
   auto entry = build_with_memory(request, spec, stored, info);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -73,6 +74,8 @@ class Cells {
   // kNotFound when the cell does not run or has no such mount.
   Result<> detach(const DetachRequest& request);
   Result<> restore(const SnapshotRequest& request);
+  // Refused while a cell that runs has the volume: it would go on with the old disk.
+  Result<> restore_volume(const VolumeRequest& request);
   Result<> remove_snapshot(const std::string& snapshot);
   // The memory of a frozen cell goes to disk, and its processes end. When that cannot be, it stays
   // frozen.
@@ -95,6 +98,10 @@ class Cells {
   CellInfo info_of(const Entry& entry) const;
   std::string socket_path(const std::string& id) const;
 
+  Result<CellInfo> make(const CreateRequest& request);
+  Result<> begin_mounting(const std::vector<Mount>& mounts);
+  void end_mounting(const std::vector<Mount>& mounts);
+  Result<> begin_exchange(const std::string& volume);
   Result<> check_space(const CreateRequest& request) const;
   Result<> find_views(const CreateRequest& request, runtime::CellSpec& spec) const;
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
@@ -132,6 +139,8 @@ class Cells {
   mutable std::mutex mutex_;
   std::map<std::string, Entry> table_;
   std::map<DeathWatch::Ticket, std::string> tickets_;
+  std::multiset<std::string> mounting_;  // volumes of cells that are being made
+  std::set<std::string> exchanging_;     // volumes that get another disk
   DeathWatch::Ticket next_ticket_ = 1;
   std::unique_ptr<DeathWatch> death_watch_;  // last: its thread calls on_death
 };

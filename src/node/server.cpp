@@ -315,7 +315,7 @@ Result<std::string> Server::handle_volume(const DecodedRequest& request) {
       TRY_DO(volumes.snapshot(request.volume));
       return std::string{};
     case RequestKind::kRestoreVolume:
-      TRY_DO(volumes.restore(request.volume));
+      TRY_DO(parts_.cells.restore_volume(request.volume));
       return std::string{};
     default: {
       TRY(std::vector<std::string> names, volumes.list());

@@ -122,6 +122,29 @@ TEST_F(CellVolumesTest, APauseWaitsForTheVolumesToo) {
   EXPECT_TRUE(cells_->freeze("a")) << "one that was deleted is nobody's";
 }
 
+// What it wrote from then on would be lost, and what it read would be old.
+TEST_F(CellVolumesTest, ADiskIsNotExchangedUnderACell) {
+  for (const bool read_only : {false, true}) {
+    ASSERT_TRUE(pool_.create_upper("vol-a", 0));
+    ASSERT_TRUE(Volumes{pool_}.snapshot({.volume = "vol-a", .snapshot = "vsnap-1"}));
+    CreateRequest wanted = request("a");
+    wanted.mounts = {{"vol-a", "/a", read_only}};
+    ASSERT_TRUE(cells_->create(wanted));
+    crash();  // the next node knows it from the record
+    start();
+    const VolumeRequest back{.volume = "vol-a", .snapshot = "vsnap-1"};
+    const auto refused = cells_->restore_volume(back);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().reason, "volume_mounted");
+    ASSERT_TRUE(cells_->destroy({.id = "a"}));
+    EXPECT_TRUE(cells_->restore_volume(back));
+    EXPECT_TRUE(cells_->create(wanted));
+    ASSERT_TRUE(cells_->destroy({.id = "a"}));
+    ASSERT_TRUE(pool_.remove_snapshot("vsnap-1"));
+    ASSERT_TRUE(pool_.remove_upper("vol-a"));
+  }
+}
+
 TEST_F(CellVolumesTest, ACellForFilesDoesNotOutliveAStop) {
   ASSERT_TRUE(pool_.create_upper("vol-a", 0));
   CreateRequest wanted = request("files-a");
