@@ -41,7 +41,8 @@ namespace {
 
 constexpr int kFirstKeptFd = 32;  // above everything the guest or criu gets
 constexpr int kGuestListenFd = 3;
-constexpr int kGuestBacklog = 128;
+// As many as the guest serves at once: a burst waits, it is not refused.
+constexpr int kGuestBacklog = 1024;
 
 int result(long returned) {
   return returned < 0 ? errno : 0;
