@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,8 +41,18 @@ inline int pidfd_open_call(int pid) {
 inline int pidfd_send_signal_call(int pidfd, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
 }
+// A ".." on the way under RESOLVE_IN_ROOT is refused with EAGAIN while anything on the machine is
+// renamed or mounted: that is the kernel's word for "again", and says nothing about the path.
 inline int openat2_call(int directory, const char* path, const open_how* how) {
-  return static_cast<int>(::syscall(SYS_openat2, directory, path, how, sizeof *how));
+  constexpr int kMostTries = 1000;
+  long fd = -1;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    fd = ::syscall(SYS_openat2, directory, path, how, sizeof *how);
+    if (fd >= 0 || errno != EAGAIN) {
+      break;
+    }
+  }
+  return static_cast<int>(fd);
 }
 inline int landlock_create_ruleset_call(const LandlockRuleset* rules, std::size_t size,
                                         unsigned flags) {
