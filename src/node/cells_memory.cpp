@@ -34,6 +34,8 @@ Result<std::uint64_t> Cells::dump_to(const Entry& entry, const std::string& name
     return fail(Code::kFailedPrecondition, "a cell that only passes is not dumped", "not_dumpable");
   }
   TRY_DO(check_room_for(entry.stored.id));
+  // One that is left of an earlier try is older than what the cell does from here on.
+  TRY_DO(parts_.dumps.remove(Dumps::of_cell(entry.stored.id)));
   TRY(const std::string directory, parts_.dumps.begin(name));
   auto bytes =
       parts_.runtime.dump({.record = {entry.stored.id, entry.stored.pid, entry.stored.start_time},
@@ -128,7 +130,8 @@ Result<std::string> Cells::choose_dump(const CreateRequest& request) {
   return std::string{};
 }
 
-// REQUIRES: the id's lock. A sandbox that was dumped starts in any case, if need be from its disk.
+// REQUIRES: the id's lock. Memory that will never come back, or has begun to run, is given up, and
+// the sandbox starts from its disk. Any other failure keeps it: the next try may have more luck.
 Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
                                               const runtime::CellSpec& spec,
                                               const StoredCell& stored, CellInfo& info) {
@@ -139,8 +142,12 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
   runtime::CellSpec restored = spec;
   restored.from_dump = parts_.dumps.path(dump);
   const bool own = request.existing_upper;
+  bool used = false;
   if (own) {
-    restored.before_resume = [this, dump] { return parts_.dumps.use_up(dump); };
+    restored.before_resume = [this, dump, &used] {
+      used = true;
+      return parts_.dumps.use_up(dump);
+    };
   }
   auto entry = build(request, std::move(restored), stored);
   info.restored = entry.has_value();
@@ -148,8 +155,15 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
     return own ? finish_restore(dump, std::move(entry)) : std::move(entry);
   }
   info.reason = entry.error().message;
-  LOG_WARN("the memory of a cell does not come back", {"cell", request.id},
+  const bool lost = used || entry.error().reason == runtime::kDumpRefused ||
+                    entry.error().code == Code::kDataLoss;
+  LOG_WARN("the memory of a cell does not come back", {"cell", request.id}, {"lost", lost},
            {"error", entry.error()});
+  if (!lost) {
+    return fail(Code::kUnavailable,
+                concat("its memory does not come back for now: ", entry.error().message),
+                "memory_unavailable");
+  }
   TRY_DO(parts_.runtime.destroy({request.id, 0, 0}));
   TRY_DO(parts_.dumps.remove(dump));
   return build(request, spec, stored);

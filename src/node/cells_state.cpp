@@ -40,6 +40,8 @@ Result<> Cells::sync_disks(const StoredCell& stored) {
 Result<> Cells::thaw(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY_DO(require_running(id));
+  // A node that was killed between a dump and the end of its cell left both.
+  TRY_DO(parts_.dumps.remove(Dumps::of_cell(id)));
   auto thawed = parts_.runtime.thaw(id);
   ATOLL_FAULT_POINT("node.thaw.thawed");
   return thawed;

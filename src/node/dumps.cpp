@@ -41,6 +41,15 @@ Result<> sync_directory(const std::string& path) {
   return {};
 }
 
+// A name that is gone must stay gone when the power fails: what ran meanwhile has a newer disk.
+Result<> sync_names(const std::string& path) {
+  const Fd directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!directory || ::fsync(directory.get()) != 0) {
+    return fail_errno(concat("syncing ", path));
+  }
+  return {};
+}
+
 // Waits for the program that fills it, which holds a lock on it and tells nobody when it ends.
 void wait_until_unlocked(const std::string& path) {
   const Fd directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -62,9 +71,10 @@ std::uint64_t Dumps::size(const std::string& name) const {
   std::uint64_t bytes = 0;
   std::error_code error;
   if (has(name)) {
-    for (const auto& entry : fs::recursive_directory_iterator{path(name), error}) {
+    for (fs::recursive_directory_iterator at{path(name), error}, end; !error && at != end;
+         at.increment(error)) {
       struct stat status{};
-      if (::lstat(entry.path().c_str(), &status) == 0) {
+      if (::lstat(at->path().c_str(), &status) == 0) {
         bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
       }
     }
@@ -103,10 +113,12 @@ void Dumps::abandon(const std::string& name) const {
 }
 
 Result<> Dumps::use_up(const std::string& name) const {
-  if (::rename(path(name).c_str(), concat(path(name), kUsed).c_str()) != 0) {
+  const std::string used = concat(path(name), kUsed);
+  TRY_DO(remove_directory(used));
+  if (::rename(path(name).c_str(), used.c_str()) != 0) {
     return fail_errno(concat("using up ", path(name)));
   }
-  return {};
+  return sync_names(directory_);
 }
 
 Result<> Dumps::remove(const std::string& name) const {
@@ -114,12 +126,10 @@ Result<> Dumps::remove(const std::string& name) const {
     return {};
   }
   // The name goes first and at once: half a dump must not look like one.
-  const std::string used = concat(path(name), kUsed);
   if (has(name)) {
-    TRY_DO(remove_directory(used));
     TRY_DO(use_up(name));
   }
-  return remove_directory(used);
+  return remove_directory(concat(path(name), kUsed));
 }
 
 Result<> Dumps::copy(const std::string& from, const std::string& to) const {
@@ -141,8 +151,9 @@ Result<std::vector<std::string>> Dumps::list() const {
   std::vector<std::string> names;
   std::error_code error;
   if (!directory_.empty()) {
-    for (const auto& entry : fs::directory_iterator{directory_, error}) {
-      names.push_back(entry.path().filename());
+    for (fs::directory_iterator at{directory_, error}, end; !error && at != end;
+         at.increment(error)) {
+      names.push_back(at->path().filename());
     }
   }
   if (error) {
@@ -152,21 +163,16 @@ Result<std::vector<std::string>> Dumps::list() const {
 }
 
 Result<> Dumps::collect() const {
-  std::error_code error;
-  if (directory_.empty()) {
-    return {};
-  }
-  for (const auto& entry : fs::directory_iterator{directory_, error}) {
-    const std::string path = entry.path();
-    if (path.ends_with(kUnfinished)) {
-      wait_until_unlocked(path);
+  TRY(const std::vector<std::string> names, list());
+  for (const std::string& name : names) {
+    if (name.ends_with(kUnfinished)) {
+      wait_until_unlocked(path(name));
     }
-    if (path.ends_with(kUnfinished) || path.ends_with(kUsed)) {
-      TRY_DO(remove_directory(path));
+    if (name.ends_with(kUnfinished) || name.ends_with(kUsed)) {
+      TRY_DO(remove_directory(path(name)));
     }
   }
-  return error ? fail(Code::kInternal, concat("reading ", directory_, ": ", error.message()))
-               : Result<>{};
+  return {};
 }
 
 }  // namespace atl::node

@@ -33,6 +33,7 @@ class Dumps {
   Result<std::string> begin(const std::string& name) const;
   Result<> finish(const std::string& name) const;  // durable when it returns
   void abandon(const std::string& name) const;
+  // Durable when it returns, as a removal is: nothing may run before.
   Result<> use_up(const std::string& name) const;
   Result<> remove(const std::string& name) const;  // idempotent
   // Shares the files: a dump that is whole never changes.

@@ -52,6 +52,8 @@ struct VolumeMount {
 };
 inline constexpr std::size_t kMaxVolumeMounts = 16;
 
+inline constexpr std::string_view kDumpRefused = "dump_refused";
+
 struct CellSpec {
   std::string id;                       // [a-z0-9-]{1,63}
   std::string hostname;                 // DNS label
@@ -75,7 +77,8 @@ struct CellSpec {
   // own network namespace, and the guest gets it as descriptor 3.
   std::string guest_socket;
   // Not empty: the directory of a dump, whose processes the cell begins with instead of a guest of
-  // its own. REQUIRES: the disk is as it was when the dump was made.
+  // its own. REQUIRES: the disk is as it was when the dump was made. When it can never be used the
+  // create fails with the reason kDumpRefused; after any other failure it may be tried again.
   std::string from_dump;
   // Called when everything of the dump is restored and before any of it runs. When it fails, so
   // does the create.

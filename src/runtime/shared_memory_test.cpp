@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -71,6 +73,36 @@ TEST_F(SharedMemoryTest, HolesStayHoles) {
   ASSERT_EQ(load(), 0);
   EXPECT_EQ(stat_of("to/sparse").st_size, 1 << 30);
   EXPECT_LT(stat_of("to/sparse").st_blocks, 4096);
+}
+
+TEST_F(SharedMemoryTest, AFileWithManyNamesIsThereOnce) {
+  fs::create_directories(directory_ / "from/deep");
+  std::ofstream{directory_ / "from/file"} << std::string(1 << 20, 'x');
+  for (int i = 0; i < 20; ++i) {
+    fs::create_hard_link(directory_ / "from/file", directory_ / "from/deep" / std::to_string(i));
+  }
+  ASSERT_EQ(save_tree((directory_ / "from").c_str(), archive_.get(), 1 << 20), 0);
+  EXPECT_LT(::lseek(archive_.get(), 0, SEEK_END), 2 << 20);
+  ASSERT_EQ(load(), 0);
+  EXPECT_EQ(stat_of("to/file").st_nlink, 21U);
+  EXPECT_EQ(stat_of("to/file").st_ino, stat_of("to/deep/7").st_ino);
+  EXPECT_EQ(stat_of("to/deep/7").st_size, 1 << 20);
+}
+
+TEST_F(SharedMemoryTest, NoMoreThanThereIsRoomFor) {
+  std::ofstream{directory_ / "from/file"} << std::string(1 << 20, 'x');
+  EXPECT_EQ(save_tree((directory_ / "from").c_str(), archive_.get(), (1 << 20) - 1), EFBIG);
+}
+
+TEST_F(SharedMemoryTest, WhatIsNotInMemoryStaysOut) {
+  std::ofstream{directory_ / "from/file"} << "content";
+  struct statfs status{};
+  ASSERT_EQ(::statfs(directory_.c_str(), &status), 0);
+  if (status.f_type == TMPFS_MAGIC) {
+    GTEST_SKIP() << "here /tmp is in memory";
+  }
+  ASSERT_EQ(save_memory_tree((directory_ / "from").c_str(), archive_.get()), 0);
+  EXPECT_EQ(::lseek(archive_.get(), 0, SEEK_END), 0);
 }
 
 TEST_F(SharedMemoryTest, ADamagedFileIsRefused) {

@@ -306,6 +306,54 @@ def test_dumps_go_with_their_sandbox(create, server, dumps):
     assert call(other, "resume")["restored"] == "filesystem"
 
 
+def test_memory_that_fails_to_come_back_is_kept(create, server, dumps):
+    sandbox = create()
+    start_counter(sandbox)
+    call(sandbox, "pause", {"memory": "disk"})
+    guest = dump_directories(server)[0] + "/guest"
+    os.rename(guest, guest + "-away")
+    refused = sandbox.client.call("POST", f"{sandbox.path}/resume")
+    assert refused.status == 503, refused.body
+    os.rename(guest + "-away", guest)
+    # The server may have tried again by itself meanwhile.
+    assert call(sandbox, "resume")["restored"] in ("memory", "nothing")
+    assert_goes_on(sandbox)
+
+
+def test_a_leftover_dump_goes_before_its_processes_move(create, server, dumps):
+    """A node that is killed between a dump and the end of its cell leaves both."""
+    sandbox, other = create(), create()
+    call(other, "pause", {"memory": "disk"})
+    place = os.path.dirname(dump_directories(server)[0])
+    call(sandbox, "pause")
+    os.mkdir(f"{place}/cell-{sandbox.id}")
+    call(sandbox, "resume")
+    assert [os.path.basename(path) for path in dump_directories(server)] == [f"cell-{other.id}"]
+
+
+def test_files_with_many_names_in_shared_memory(create, server, dumps):
+    """A dump is as large as the memory, not as the sum of the names."""
+    sandbox = create()
+    sandbox.out("head -c 4000000 /dev/urandom > /dev/shm/a && "
+                "for i in $(seq 500); do ln /dev/shm/a /dev/shm/$i; done")
+    assert call(sandbox, "pause", {"memory": "disk"})["memory"] == "disk"
+    assert os.path.getsize(dump_directories(server)[0] + "/shm") < 8_000_000
+    assert call(sandbox, "resume")["restored"] == "memory"
+    assert sandbox.out("stat -c %h /dev/shm/77").strip() == "501"
+
+
+def test_the_first_dump_of_an_interpreter_works(create, dumps):
+    """Also right after a request, whose connection may still be open."""
+    for _ in range(4):
+        sandbox = create()
+        repl = python(sandbox)
+        run_code(sandbox, repl, "x = 1")
+        paused = call(sandbox, "pause", {"memory": "disk"})
+        assert paused["memory"] == "disk", paused
+        assert run_code(sandbox, repl, "x + 1").endswith("2")
+        sandbox.delete()
+
+
 def test_forks_have_the_processes_of_their_parent(create, client, server, dumps):
     parent = create()
     repl = python(parent)

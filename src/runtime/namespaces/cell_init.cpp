@@ -40,7 +40,6 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr int kFirstKeptFd = 32;  // above everything the guest or criu gets
-constexpr int kGuestListenFd = 3;
 // As many as the guest serves at once: a burst waits, it is not refused.
 constexpr int kGuestBacklog = 1024;
 

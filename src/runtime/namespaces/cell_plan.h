@@ -73,6 +73,7 @@ inline constexpr const char* kRestoreTools = "/dev/.restore/tools";
 inline constexpr const char* kRestoreImages = "/dev/.restore/dump";  // a link to "images"
 inline constexpr const char* kRestoreWork = "/dev/.restore/work";
 inline constexpr const char* kRestoreSettings = "/dev/.restore/settings";
+inline constexpr int kGuestListenFd = 3;  // of a guest, as long as it lives
 inline constexpr int kRestoreListenFd = 20;
 inline constexpr int kRestoreChannelFd = 21;
 

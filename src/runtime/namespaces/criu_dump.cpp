@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "runtime/namespaces/cell_plan.h"
 #include "runtime/namespaces/cell_visit.h"
 #include "runtime/namespaces/dump_files.h"
 #include "runtime/namespaces/dump_images.h"
@@ -32,36 +32,44 @@ constexpr std::size_t kMaxBootIdBytes = 64;
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr std::string_view kGhostLimit = "256M";  // a deleted file that is still open
 
-// One line of /proc/PID/net/unix.
-struct UnixSocket {
-  bool connected = false;
-  bool listening = false;
-  std::uint64_t inode = 0;
-};
-
-// The sockets under the guest's name: its listener, and whatever it accepted.
-Result<std::vector<UnixSocket>> guest_sockets(const DumpSpec& spec) {
-  TRY(const std::string text,
-      read_file(concat("/proc/", spec.record.pid, "/net/unix"), kMaxProcBytes));
-  std::vector<UnixSocket> sockets;
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.ends_with(concat(" ", spec.guest_socket))) {
-      continue;
-    }
-    // Num RefCount Protocol Flags Type St Inode Path
-    std::vector<std::string_view> words;
-    for (const std::string_view word : split(line, ' ')) {
-      if (!word.empty()) {
-        words.push_back(word);
-      }
-    }
-    if (words.size() >= 8) {
-      sockets.push_back({.connected = words[5] != "01",
-                         .listening = words[3] == "00010000",
-                         .inode = parse_u64(words[6]).value_or(0)});
+// The guest's listener is its descriptor 3, whatever else has its name.
+Result<std::uint64_t> listener_inode(int pid) {
+  constexpr std::string_view kPrefix = "socket:[";
+  char target[64];
+  const ssize_t size =
+      ::readlink(concat("/proc/", pid, "/fd/", kGuestListenFd).c_str(), target, sizeof target);
+  const std::string_view text{target, size > 0 ? static_cast<std::size_t>(size) : 0};
+  if (text.starts_with(kPrefix) && text.ends_with(']')) {
+    const auto inode = parse_u64(text.substr(kPrefix.size(), text.size() - kPrefix.size() - 1));
+    if (inode) {
+      return *inode;
     }
   }
-  return sockets;
+  return fail(Code::kFailedPrecondition, "its agent does not listen", "not_dumpable");
+}
+
+// "Num: RefCount Protocol Flags Type St Inode Path": the path is all that follows the inode.
+std::string_view path_of_socket(std::string_view line) {
+  for (int field = 0; field < 7; ++field) {
+    const auto begin = line.find_first_not_of(' ');
+    const auto end = begin == std::string_view::npos ? begin : line.find(' ', begin);
+    if (end == std::string_view::npos) {
+      return {};
+    }
+    line.remove_prefix(end);
+  }
+  return line.substr(1);
+}
+
+// What a guest accepts belongs to the network of who connected, and has the listener's name there.
+// So it is looked for among the host's own sockets, where no sandbox can put anything.
+Result<bool> is_connected(const DumpSpec& spec) {
+  TRY(const std::string text, read_file("/proc/self/net/unix", kMaxProcBytes));
+  TRY(const std::uint64_t listener, listener_inode(spec.record.pid));
+  const std::string own = concat(" ", listener, " ");
+  return std::ranges::any_of(split(text, '\n'), [&](std::string_view line) {
+    return path_of_socket(line) == spec.guest_socket && !line.contains(own);
+  });
 }
 
 // mountinfo writes spaces and the like as three octal digits.
@@ -98,21 +106,17 @@ Result<> save_trees(const DumpSpec& spec, const std::vector<std::string>& places
     if (std::ranges::find(places, tree.directory) == places.end()) {
       continue;
     }
-    struct statfs status{};
-    if (::statfs(concat("/proc/", spec.record.pid, "/root", tree.directory).c_str(), &status) !=
-        0) {
-      return fail_errno(concat("looking at the cell's ", tree.directory));
-    }
-    if (status.f_files - status.f_ffree <= 1) {
-      continue;  // only its root
-    }
-    const Fd file{::open(concat(spec.directory, "/", tree.file).c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    const std::string path = concat(spec.directory, "/", tree.file);
+    const Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
     if (!file) {
       return fail_errno("making a file of the dump");
     }
     TRY_DO(visit_cell({.pid = spec.record.pid},
-                      [&] { return save_tree(tree.directory, file.get()); }));
+                      [&] { return save_memory_tree(tree.directory, file.get()); }));
+    struct stat status{};
+    if (::fstat(file.get(), &status) != 0 || (status.st_size == 0 && ::unlink(path.c_str()) != 0)) {
+      return fail_errno("looking at a file of the dump");
+    }
   }
   return {};
 }
@@ -192,8 +196,8 @@ Result<> close_connections(const DumpSpec& spec) {
   }
   // The kernel tells nobody when a socket of somebody else is gone, so this looks again.
   for (int round = 0; round < kCloseRounds; ++round) {
-    TRY(const std::vector<UnixSocket> sockets, guest_sockets(spec));
-    if (std::ranges::none_of(sockets, &UnixSocket::connected)) {
+    TRY(const bool connected, is_connected(spec));
+    if (!connected) {
       return {};
     }
     std::this_thread::sleep_for(kClosePause);
@@ -205,15 +209,11 @@ Result<> close_connections(const DumpSpec& spec) {
 Result<std::uint64_t> dump_cell(const CriuTools& tools, const DumpSpec& spec,
                                 const std::string& freezer) {
   DumpFacts facts;
-  TRY(const std::vector<UnixSocket> sockets, guest_sockets(spec));
-  const auto listener = std::ranges::find_if(sockets, &UnixSocket::listening);
-  if (listener == sockets.end()) {
-    return fail(Code::kFailedPrecondition, "it was started by an older version", "not_dumpable");
-  }
-  if (std::ranges::any_of(sockets, &UnixSocket::connected)) {
+  TRY(facts.listener_inode, listener_inode(spec.record.pid));
+  TRY(const bool connected, is_connected(spec));
+  if (connected) {
     return fail(Code::kFailedPrecondition, "somebody uses it at this moment", "not_dumpable");
   }
-  facts.listener_inode = listener->inode;
   TRY(facts.boot_id, read_boot_id());
   TRY(facts.offsets, read_time_offsets(spec.record.pid));
   facts.host = read_host_clocks();

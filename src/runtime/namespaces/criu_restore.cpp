@@ -237,6 +237,10 @@ Result<CellNamespaces> namespaces_of(int pid) {
   return CellNamespaces{user.st_ino, mount.st_ino};
 }
 
+std::unexpected<Error> refused(std::string message) {
+  return fail(Code::kFailedPrecondition, std::move(message), std::string{kDumpRefused});
+}
+
 // The dialogue until criu says how it ended.
 class Dialogue {
  public:
@@ -246,7 +250,11 @@ class Dialogue {
   // The host pid of the restored guest.
   Result<int> run(Clock::time_point deadline) {
     for (;;) {
-      TRY(const std::string datagram, receive(channel_, deadline));
+      auto received = receive(channel_, deadline);
+      if (!received && received.error().code == Code::kUnavailable) {
+        return refused(received.error().message);  // it ended over these images
+      }
+      TRY(const std::string datagram, std::move(received));
       TRY(const Message message, parse_message(datagram));
       if (message.type != rpc::kNotify) {
         if (message.type == rpc::kRestore && message.success && message.pid > 0 && resumed_) {
@@ -255,7 +263,7 @@ class Dialogue {
         }
         // It tells its first complaint, which may be one about its own limits that stops nothing.
         const bool telling = !message.error.empty() && !message.error.contains("RLIMIT_NOFILE");
-        return fail(Code::kFailedPrecondition, telling ? message.error : "criu gave no reason");
+        return refused(telling ? message.error : "criu gave no reason");
       }
       TRY_DO(on_notification(message));
       ProtobufWriter answer;

@@ -125,8 +125,8 @@ Result<std::uint64_t> prepare_images(const std::string& directory) {
   TRY_DO(share_namespaces(directory));
   std::uint64_t bytes = 0;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator{directory, error}) {
-    const std::string name = entry.path().filename();
+  for (fs::directory_iterator at{directory, error}, end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
     // Objects of the ipc namespace, which is one that criu does not make here.
     if (name.starts_with("ipcns-") && !name.starts_with("ipcns-var")) {
       return fail(Code::kFailedPrecondition,
@@ -134,11 +134,11 @@ Result<std::uint64_t> prepare_images(const std::string& directory) {
                   "not_dumpable");
     }
     if (name.starts_with("core-") && name.ends_with(".img")) {
-      TRY_DO(edit_image(entry.path(), kHeadBytes, false, [](Fields& core) {
+      TRY_DO(edit_image(at->path(), kHeadBytes, false, [](Fields& core) {
         return drop_inner(core, field::kCoreThread, field::kThreadCgroups);
       }));
     }
-    bytes += entry.file_size(error);
+    bytes += at->file_size(error);
   }
   if (error) {
     return fail(Code::kInternal, concat("reading ", directory, ": ", error.message()));

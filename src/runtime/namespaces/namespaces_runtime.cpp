@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -150,8 +151,9 @@ Result<> remove_stage(const std::string& stage_dir) {
 
 Result<> empty_directory(const std::string& path) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator{path, error}) {
-    std::filesystem::remove_all(entry.path(), error);
+  for (std::filesystem::directory_iterator at{path, error}, end; !error && at != end;
+       at.increment(error)) {
+    std::filesystem::remove_all(at->path(), error);
   }
   return error ? fail(Code::kInternal, concat("emptying ", path, ": ", error.message()))
                : Result<>{};
@@ -223,6 +225,7 @@ class NamespacesRuntime final : public Runtime {
 
   Result<> destroy(const CellRecord& record) override {
     TRY_DO(check_id(record.id));
+    TRY_DO(kill_still(record.id));
     auto pidfd = open_process(record.pid, record.start_time);
     // A zombie of ours is in no cgroup any more, but must be reaped.
     if (pidfd && (is_dead(pidfd->get()) || cgroups_.contains(record.id, record.pid))) {
@@ -273,8 +276,29 @@ class NamespacesRuntime final : public Runtime {
     return wait_until_dead(pidfd);
   }
 
+  // To end a frozen cell of version 1 it must be thawed, and then nothing of it may run: what was
+  // dumped would go on twice. So each process has its SIGKILL before.
+  Result<> kill_still(const std::string& id) {
+    if (!cgroups_.does(Duty::kFreeze) || !cgroups_.is_frozen(id).value_or(false)) {
+      return {};
+    }
+    std::set<int> killed;
+    for (bool found_more = true; found_more;) {
+      TRY(const std::vector<int> pids, cgroups_.processes(id));
+      found_more = false;
+      for (const int pid : pids) {
+        if (const Fd pidfd = open_member(id, pid); pidfd && killed.insert(pid).second) {
+          TRY_DO(kill_process(pidfd.get()));
+          found_more = true;
+        }
+      }
+    }
+    return {};
+  }
+
   // Processes without a record: a create was cut short by the node's death.
   Result<> kill_rest(const std::string& id) {
+    TRY_DO(kill_still(id));
     for (int round = 0; round < kKillRounds; ++round) {
       TRY(const std::vector<int> pids, cgroups_.processes(id));
       if (pids.empty()) {

@@ -6,6 +6,8 @@
 // and fifos; sockets are made again by who had them. Both return 0 or an errno.
 #pragma once
 
+#include <cstdint>
+
 namespace atl::runtime::namespaces {
 
 // What of a cell's tree is in memory, where it is mounted, and its file in a dump.
@@ -15,7 +17,10 @@ struct MemoryTree {
 };
 inline constexpr MemoryTree kMemoryTrees[] = {{"/dev/shm", "shm"}, {"/tmp", "tmp"}};
 
-int save_tree(const char* directory, int file);
+// EFBIG when the files have more than `room_bytes`. What is mounted within stays out.
+int save_tree(const char* directory, int file, std::uint64_t room_bytes = UINT64_MAX);
+// Nothing when it is not in memory or empty; never more than the kernel says it holds.
+int save_memory_tree(const char* directory, int file);
 int load_tree(const char* directory, int file);
 
 }  // namespace atl::runtime::namespaces
