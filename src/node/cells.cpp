@@ -88,6 +88,7 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
 
 Result<CellInfo> Cells::make(const CreateRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
+  const IdLocks::Guard reading = locks_.lock_shared(snapshot_lock_id(request.from_snapshot));
   const std::optional<Entry> before = find(request.id);
   if (before && before->ticket != 0) {
     return fail(Code::kAlreadyExists, concat("cell ", request.id, " already runs"));

@@ -56,6 +56,8 @@ class Cells {
 
   // Once, before anything else.
   Result<RecoverySummary> recover();
+  // Also for what has ids but is no cell.
+  IdLocks& locks() { return locks_; }
 
   Result<CellInfo> create(const CreateRequest& request);
   Result<> destroy(const DestroyRequest& request);  // idempotent

@@ -52,7 +52,7 @@ Result<runtime::CellSpec> Cells::check_create(const CreateRequest& request) cons
                          .anonymous = is_passing_cell(request.id)};
   spec.mount_is_root = request.mount_is_root;
   for (const Mount& mount : request.mounts) {
-    TRY(std::string directory, Volumes{parts_.pool}.directory(mount.volume));
+    TRY(std::string directory, volume_directory(parts_.pool, mount.volume));
     spec.mounts.push_back({std::move(directory), mount.path, mount.read_only});
   }
   for (const std::string& layer : request.layers) {

@@ -106,6 +106,7 @@ Result<SnapshotAnswer> Cells::snapshot_with_memory(const SnapshotRequest& reques
 }
 
 Result<> Cells::remove_snapshot(const std::string& snapshot) {
+  const IdLocks::Guard guard = locks_.lock(snapshot_lock_id(snapshot));
   TRY_DO(parts_.dumps.remove(Dumps::of_snapshot(snapshot)));
   return parts_.pool.remove_snapshot(snapshot);
 }

@@ -49,6 +49,7 @@ Result<> Cells::thaw(const std::string& id) {
 
 Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
+  const IdLocks::Guard making = locks_.lock(snapshot_lock_id(request.snapshot));
   if (!parts_.pool.has_upper(request.id)) {
     return fail(Code::kNotFound, concat("there is no cell ", request.id));
   }
@@ -95,13 +96,14 @@ Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
 Result<> Cells::detach(const DetachRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
   TRY(const Entry entry, require_running(request.id));
-  TRY(std::string directory, Volumes{parts_.pool}.directory(request.mount.volume));
+  TRY(std::string directory, volume_directory(parts_.pool, request.mount.volume));
   return parts_.runtime.detach({entry.stored.id, entry.stored.pid, entry.stored.start_time},
                                {std::move(directory), request.mount.path});
 }
 
 Result<> Cells::restore(const SnapshotRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
+  const IdLocks::Guard reading = locks_.lock_shared(snapshot_lock_id(request.snapshot));
   const std::optional<Entry> entry = find(request.id);
   if (entry && entry->ticket != 0) {
     return fail(Code::kFailedPrecondition,

@@ -1,13 +1,14 @@
-// One operation at a time per cell, any number on different cells.
+// One operation at a time per cell, volume and snapshot, any number on different ones.
 //
 //   const IdLocks::Guard guard = locks.lock(id);
 //
-// Only the ids that somebody works on right now are in memory.
+// A snapshot is also read, by any number at once. Who needs both takes the id's lock first, then
+// the snapshot's, then no other. Only the ids that somebody works on right now are in memory.
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 
 namespace atl::node {
@@ -29,22 +30,42 @@ class IdLocks {
   Guard lock(const std::string& id) {
     std::unique_lock lock{mutex_};
     freed_.wait(lock, [&] { return !held_.contains(id); });
-    held_.insert(id);
+    held_[id] = kAlone;
+    return Guard{*this, id};
+  }
+  // As one of those who only read.
+  Guard lock_shared(const std::string& id) {
+    std::unique_lock lock{mutex_};
+    freed_.wait(lock, [&] {
+      const auto found = held_.find(id);
+      return found == held_.end() || found->second != kAlone;
+    });
+    ++held_[id];
     return Guard{*this, id};
   }
 
  private:
+  static constexpr int kAlone = -1;
+
   void unlock(const std::string& id) {
     {
       const std::lock_guard guard{mutex_};
-      held_.erase(id);
+      const auto found = held_.find(id);
+      if (found->second == kAlone || --found->second == 0) {
+        held_.erase(found);
+      }
     }
     freed_.notify_all();
   }
 
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::set<std::string> held_;
+  std::map<std::string, int> held_;  // how many read it, or kAlone
 };
+
+// The lock of a snapshot. No id of a cell or a volume is written like this.
+inline std::string snapshot_lock_id(const std::string& snapshot) {
+  return "snapshot " + snapshot;
+}
 
 }  // namespace atl::node

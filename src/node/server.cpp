@@ -299,7 +299,7 @@ Result<std::string> Server::handle_volume(const DecodedRequest& request) {
   if (parts_.pool == nullptr) {
     return fail(Code::kUnimplemented, "this node has no volumes");
   }
-  Volumes volumes{*parts_.pool};
+  Volumes volumes{*parts_.pool, parts_.cells.locks()};
   switch (request.kind) {
     case RequestKind::kCreateVolume:
       TRY_DO(volumes.create(request.volume));

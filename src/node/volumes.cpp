@@ -43,6 +43,8 @@ Result<> Volumes::check_space() {
 }
 
 Result<> Volumes::create(const VolumeRequest& request) {
+  const IdLocks::Guard guard = locks_.lock(request.volume);
+  const IdLocks::Guard reading = locks_.lock_shared(snapshot_lock_id(request.snapshot));
   if (pool_.has_upper(request.volume)) {
     return fail(Code::kAlreadyExists, concat("volume ", request.volume, " already exists"));
   }
@@ -70,21 +72,26 @@ Result<> Volumes::create(const VolumeRequest& request) {
 }
 
 Result<> Volumes::snapshot(const VolumeRequest& request) {
-  TRY_DO(directory(request.volume));
+  const IdLocks::Guard guard = locks_.lock(request.volume);
+  const IdLocks::Guard making = locks_.lock(snapshot_lock_id(request.snapshot));
+  TRY_DO(volume_directory(pool_, request.volume));
   return pool_.snapshot_upper(request.volume, request.snapshot);
 }
 
 Result<> Volumes::restore(const VolumeRequest& request) {
-  TRY_DO(directory(request.volume));
+  const IdLocks::Guard guard = locks_.lock(request.volume);
+  const IdLocks::Guard reading = locks_.lock_shared(snapshot_lock_id(request.snapshot));
+  TRY_DO(volume_directory(pool_, request.volume));
   return pool_.restore_upper(request.volume, request.snapshot, request.disk_bytes);
 }
 
 Result<> Volumes::remove(const std::string& volume) {
+  const IdLocks::Guard guard = locks_.lock(volume);
   return pool_.remove_upper(volume);
 }
 
 Result<Usage> Volumes::usage(const std::string& volume) {
-  TRY_DO(directory(volume));
+  TRY_DO(volume_directory(pool_, volume));
   TRY(const layers::UpperUsage usage, pool_.upper_usage(volume));
   return Usage{.disk_bytes = usage.used_bytes};
 }
@@ -95,11 +102,11 @@ Result<std::vector<std::string>> Volumes::list() {
   return names;
 }
 
-Result<std::string> Volumes::directory(const std::string& volume) {
-  if (!is_volume_id(volume) || !pool_.has_upper(volume)) {
+Result<std::string> volume_directory(layers::Pool& pool, const std::string& volume) {
+  if (!is_volume_id(volume) || !pool.has_upper(volume)) {
     return no_such_volume(volume);
   }
-  return pool_.upper_path(volume) + "/upper";
+  return pool.upper_path(volume) + "/upper";
 }
 
 }  // namespace atl::node

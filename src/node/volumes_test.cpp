@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "node/testing/node_fixture.h"
 
@@ -21,7 +23,7 @@ class NodeVolumesTest : public ::testing::Test {
     auto pool = layers::open_pool({.directory = directory_ + "/pool", .allow_btrfs = false});
     ASSERT_TRUE(pool) << pool.error().message;
     pool_ = *std::move(pool);
-    volumes_ = std::make_unique<Volumes>(*pool_);
+    volumes_ = std::make_unique<Volumes>(*pool_, locks_);
   }
   void TearDown() override {
     volumes_.reset();
@@ -31,7 +33,7 @@ class NodeVolumesTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
   std::string file(const std::string& volume, const std::string& name) {
-    return *volumes_->directory(volume) + "/" + name;
+    return *volume_directory(*pool_, volume) + "/" + name;
   }
   void write(const std::string& volume, const std::string& text) {
     std::ofstream{file(volume, "file")} << text;
@@ -44,6 +46,7 @@ class NodeVolumesTest : public ::testing::Test {
 
   std::string directory_;
   std::unique_ptr<layers::Pool> pool_;
+  IdLocks locks_;
   std::unique_ptr<Volumes> volumes_;
 };
 
@@ -51,7 +54,7 @@ TEST_F(NodeVolumesTest, AVolumeHasAnOwnerAndIsForEverybody) {
   const auto made = volumes_->create({.volume = "vol-a", .uid = 12, .gid = 34});
   ASSERT_TRUE(made) << made.error().message;
   struct stat root{};
-  ASSERT_EQ(::stat(volumes_->directory("vol-a")->c_str(), &root), 0);
+  ASSERT_EQ(::stat(volume_directory(*pool_, "vol-a")->c_str(), &root), 0);
   EXPECT_EQ(root.st_uid, 12U);
   EXPECT_EQ(root.st_gid, 34U);
   EXPECT_EQ(root.st_mode & 07777, 0777U);
@@ -59,14 +62,54 @@ TEST_F(NodeVolumesTest, AVolumeHasAnOwnerAndIsForEverybody) {
   EXPECT_EQ(*volumes_->list(), std::vector<std::string>{"vol-a"});
   EXPECT_TRUE(volumes_->remove("vol-a"));
   EXPECT_TRUE(volumes_->remove("vol-a"));
-  EXPECT_EQ(volumes_->directory("vol-a").error().reason, "volume_not_found");
+  EXPECT_EQ(volume_directory(*pool_, "vol-a").error().reason, "volume_not_found");
   EXPECT_TRUE(volumes_->list()->empty());
 }
 
 TEST_F(NodeVolumesTest, DisksOfCellsAreNoVolumes) {
   ASSERT_TRUE(pool_->create_upper("rs-a", 0));
   EXPECT_TRUE(volumes_->list()->empty());
-  EXPECT_FALSE(volumes_->directory("rs-a"));
+  EXPECT_FALSE(volume_directory(*pool_, "rs-a"));
+}
+
+// Each of the threads does to one volume and one snapshot what the others do.
+TEST_F(NodeVolumesTest, OneOperationAtATime) {
+  ASSERT_TRUE(volumes_->create({.volume = "vol-a"}));
+  write("vol-a", "content");
+  std::atomic<int> made = 0;
+  std::atomic<int> taken = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        made += volumes_->create({.volume = "vol-b"}) ? 1 : 0;
+        taken += volumes_->snapshot({.volume = "vol-a", .snapshot = "vsnap-1"}) ? 1 : 0;
+        EXPECT_TRUE(volumes_->restore({.volume = "vol-a", .snapshot = "vsnap-1"}));
+      });
+    }
+  }
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(read("vol-a"), "content");
+}
+
+TEST(IdLocksTest, ReadersTogetherTheOthersAlone) {
+  IdLocks locks;
+  std::atomic<bool> alone = false;
+  std::jthread writer;
+  {
+    const IdLocks::Guard first = locks.lock_shared("a");
+    const IdLocks::Guard second = locks.lock_shared("a");
+    const IdLocks::Guard other = locks.lock("b");
+    writer = std::jthread{[&] {
+      const IdLocks::Guard guard = locks.lock("a");
+      alone = true;
+    }};
+    EXPECT_FALSE(alone);
+  }
+  writer.join();
+  EXPECT_TRUE(alone);
+  const IdLocks::Guard again = locks.lock("a");
 }
 
 TEST_F(NodeVolumesTest, MomentsAndWhatBeginsThere) {
