@@ -313,7 +313,7 @@ void Agent::on_child() {
       break;
     }
     if (WIFSTOPPED(status)) {
-      processes_.on_stopped(pid, WSTOPSIG(status));
+      processes_.on_stopped(pid, status >> 8);
       continue;
     }
     if (!processes_.on_reaped(pid, status)) {

@@ -291,6 +291,43 @@ TEST_F(AgentWarm, AWrongImageEndsItsProcessAlone) {
   EXPECT_NE(channel_until(copy, "woken ").find("woken 42"), std::string::npos);
 }
 
+// Signals that look like the stops of a revival: it may end, but nobody goes astray, and no copy
+// runs as anything but the program.
+TEST_F(AgentWarm, ForgedStopsAreNotTakenForItsOwn) {
+  auto request = program("p", "", "say(os.readlink('/proc/self/exe'))");
+  request.user = "65534";
+  request.cwd = "/";
+  TestClient client = spawn(request);
+  const Image image = capture(client, request);
+  ASSERT_EQ(image.refused, "");
+  channel_until(client, "gone");
+  SpawnRequest forger;
+  forger.process_id = "forger";
+  forger.user = "65534";
+  forger.argv = {"/usr/bin/python3", "-c",
+                 "import os, signal\n"
+                 "known = {int(each) for each in os.listdir('/proc') if each.isdigit()}\n"
+                 "print('on', flush=True)\n"
+                 "while True:\n"
+                 "    for each in os.listdir('/proc'):\n"
+                 "        if each.isdigit() and int(each) not in known:\n"
+                 "            try: os.kill(int(each), signal.SIGTRAP)\n"
+                 "            except OSError: pass\n"};
+  TestClient forging = spawn(forger);
+  channel_until(forging, "on");
+  for (int i = 0; i < 30; ++i) {
+    TestClient copy = revive(image, request, concat("f", i));
+    const auto end = follow(copy);
+    EXPECT_TRUE(end.error || end.exit) << i;
+    EXPECT_TRUE(end.channel.empty() || end.channel.starts_with("/usr/bin/python3")) << end.channel;
+  }
+  TestClient remover = connect();
+  remover.send(Kind::kRemoveProcess, encode_id("forger"));
+  (void)remover.receive();
+  TestClient good = revive(image, request, "good");
+  EXPECT_NE(channel_until(good, "woken ").find("woken 42"), std::string::npos);
+}
+
 TEST_F(AgentWarm, AChildThatAsksToBeTracedIsLetGo) {
   SpawnRequest request;
   request.process_id = "t";

@@ -217,12 +217,13 @@ void Processes::remove(Connection& connection, std::string_view payload) {
 
 // --- ends ----------------------------------------------------------------------------------
 
-void Processes::on_stopped(pid_t pid, int signal) {
+void Processes::on_stopped(pid_t pid, int stop) {
   const auto found = std::ranges::find(revivals_, pid, &Revival::pid);
   if (found == revivals_.end()) {
     // A child that asked for it itself. Nobody here wants to trace it.
+    const int signal = stop & 0x7f;
     ::ptrace(PTRACE_DETACH, pid, nullptr, signal == SIGTRAP ? 0 : signal);
-  } else if (found->on_stop(signal)) {
+  } else if (found->on_stop(stop)) {
     revivals_.erase(found);
   }
 }

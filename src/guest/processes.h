@@ -39,7 +39,7 @@ class Processes final : private Process::Owner {
   Result<CaptureOrder> order_capture(std::string_view payload);
 
   // A traced child of the agent stopped.
-  void on_stopped(pid_t pid, int signal);
+  void on_stopped(pid_t pid, int stop);
   // A child of the agent was reaped. Returns false when it is not one of these processes.
   bool on_reaped(pid_t pid, int wait_status);
   // After every batch of reaped children.

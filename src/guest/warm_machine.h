@@ -1,6 +1,6 @@
 // What cloning a process needs to know about the processor: registers, system calls in another
-// process, and the few instructions that rebuild one from inside (warm_restorer.cpp). x86_64 so far;
-// elsewhere kWarmForks is false and everything here answers kUnimplemented.
+// process, and the few instructions that rebuild one from inside (warm_restorer.cpp). x86_64 so
+// far; elsewhere kWarmForks is false and everything here answers kUnimplemented.
 #pragma once
 
 #include <sys/types.h>

@@ -14,6 +14,12 @@
 #include "guest/warm_machine.h"
 
 namespace atl::guest {
+namespace {
+
+constexpr int kSystemCallStop = 0x80;  // with PTRACE_O_TRACESYSGOOD
+constexpr int kSignalBits = 0x7f;
+
+}  // namespace
 
 Revival::Revival(WarmImage image, Fd plan_file, Stub stub)
     : image_(std::move(image)),
@@ -42,8 +48,8 @@ Result<Revival> Revival::start(const SpawnRequest& request, WarmImage image, Fd 
   return Revival{std::move(image), std::move(plan), std::move(stub)};
 }
 
-bool Revival::on_stop(int signal) {
-  auto over = advance(signal);
+bool Revival::on_stop(int stop) {
+  auto over = advance(stop);
   if (over) {
     return *over;
   }
@@ -52,13 +58,44 @@ bool Revival::on_stop(int signal) {
   return true;
 }
 
-Result<bool> Revival::advance(int signal) {
-  if (signal != SIGTRAP) {
-    return fail(Code::kAborted, concat("signal ", signal, " ended it while it was being revived"),
+Result<> Revival::check_stop(int stop) const {
+  bool expected = false;
+  switch (stage_) {
+    case Stage::kBeginning:
+      expected = stop == SIGSTOP;  // somebody else's does no harm: its own fails then
+      break;
+    case Stage::kExecuting:
+      expected = stop == (SIGTRAP | (PTRACE_EVENT_EXEC << 8));
+      break;
+    case Stage::kLeaving:
+      expected = stop == (SIGTRAP | kSystemCallStop);
+      break;
+    default: {
+      siginfo_t info{};
+      expected = stop == SIGTRAP && ::ptrace(PTRACE_GETSIGINFO, pid_, nullptr, &info) == 0 &&
+                 info.si_code > 0;  // from the processor; no sender can say so
+    }
+  }
+  if (!expected) {
+    return fail(Code::kAborted,
+                concat("signal ", stop & kSignalBits, " ended it while it was being revived"),
                 "revival_failed");
   }
+  return {};
+}
+
+Result<bool> Revival::advance(int stop) {
+  TRY_DO(check_stop(stop));
   switch (stage_) {
+    case Stage::kBeginning:
+      TRY_DO(execute());
+      stage_ = Stage::kExecuting;
+      return false;
     case Stage::kExecuting:
+      TRY_DO(leave_exec());
+      stage_ = Stage::kLeaving;
+      return false;
+    case Stage::kLeaving:
       TRY_DO(map_plan());
       stage_ = Stage::kMapping;
       return false;
@@ -77,10 +114,24 @@ Result<bool> Revival::advance(int signal) {
   return true;
 }
 
-Result<> Revival::map_plan() {
-  if (::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL) != 0) {
+Result<> Revival::execute() {
+  constexpr auto kOptions = PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+  if (::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, kOptions) != 0 ||
+      ::ptrace(PTRACE_CONT, pid_, nullptr, nullptr) != 0) {
     return fail_errno("tracing a process");
   }
+  return {};
+}
+
+// The kernel has still to write the result of the call into the registers.
+Result<> Revival::leave_exec() {
+  if (::ptrace(PTRACE_SYSCALL, pid_, nullptr, nullptr) != 0) {
+    return fail_errno("tracing a process");
+  }
+  return {};
+}
+
+Result<> Revival::map_plan() {
   TRY(const std::uint64_t kernel_pages, find_kernel_pages(pid_));
   TRY(plan_, make_restore_plan(image_, descriptors_, kernel_pages));
   TRY_DO(write_all(plan_file_.get(), plan_.content));

@@ -1,8 +1,10 @@
 // One process that is being made from an image, seen from the agent.
 //
-// The agent traces it and never waits: each of the four stops on the way (the program is executed,
-// the plan is mapped, the memory is rebuilt, the plan is unmapped) arrives as a stopped child. No
-// instruction of the image runs before the last of them.
+// The agent traces it and never waits: each of the six stops on the way (it begins, the program is
+// executed, and about to run, the plan is mapped, the memory is rebuilt, the plan is unmapped)
+// arrives as a stopped child. No instruction of the image runs before the last of them. Whoever may
+// signal the process may send it what looks like one of these stops, so each is told from a signal
+// by what only the kernel can say.
 #pragma once
 
 #include <sys/types.h>
@@ -23,14 +25,25 @@ class Revival {
   // For the table of processes.
   Spawned take_spawned() { return std::move(spawned_); }
   pid_t pid() const { return pid_; }
-  // It stopped with this signal. True: it is over, well or not; the status pipe tells.
-  bool on_stop(int signal);
+  // It stopped; what wait said, without the byte that says so. True: it is over, well or not; the
+  // status pipe tells.
+  bool on_stop(int stop);
 
  private:
-  enum class Stage : std::uint8_t { kExecuting, kMapping, kRestoring, kUnmapping };
+  enum class Stage : std::uint8_t {
+    kBeginning,
+    kExecuting,
+    kLeaving,
+    kMapping,
+    kRestoring,
+    kUnmapping
+  };
 
   Revival(WarmImage image, Fd plan_file, Stub stub);
-  Result<bool> advance(int signal);
+  Result<> check_stop(int stop) const;
+  Result<bool> advance(int stop);
+  Result<> execute();
+  Result<> leave_exec();
   Result<> map_plan();
   Result<> restore();
   Result<> unmap_plan();
@@ -43,7 +56,7 @@ class Revival {
   Fd status_;
   RestoreDescriptors descriptors_;
   RestorePlan plan_;
-  Stage stage_ = Stage::kExecuting;
+  Stage stage_ = Stage::kBeginning;
 };
 
 }  // namespace atl::guest

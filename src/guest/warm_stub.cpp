@@ -51,7 +51,6 @@ Result<Numbers> lift_ends(ChildEnds ends, int base, int memory, int plan) {
       ::dup2(lifted_memory, base) < 0 || ::dup2(lifted_plan, base + 1) < 0) {
     return fail_errno("arranging descriptors");
   }
-  // What is above closes itself when the program is executed.
   if (::syscall(SYS_close_range, 0U, static_cast<unsigned>(base - 1), 0U) != 0 ||
       ::syscall(SYS_close_range, static_cast<unsigned>(above), ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
     return fail_errno("closing descriptors");
@@ -119,6 +118,18 @@ void set_limits(const WarmImage& image) {
   }
 }
 
+// What the image does not have. The status says whether the program could be executed, and closes
+// when it is.
+Result<> close_others(const Numbers& numbers) {
+  const auto above = static_cast<unsigned>(numbers.base + 2);
+  const auto status = static_cast<unsigned>(numbers.status);
+  if ((status > above && ::syscall(SYS_close_range, above, status - 1, 0U) != 0) ||
+      ::syscall(SYS_close_range, status + 1, ~0U, 0U) != 0) {
+    return fail_errno("closing descriptors");
+  }
+  return {};
+}
+
 Result<> become_stub(const SpawnRequest& request, const WarmImage& image, const Numbers& numbers) {
   raise_oom_score();
   TRY(const auto identity, find_identity(request.user));
@@ -130,10 +141,12 @@ Result<> become_stub(const SpawnRequest& request, const WarmImage& image, const 
   for (const Descriptor& descriptor : image.descriptors) {
     TRY_DO(open_one(descriptor, numbers));
   }
+  TRY_DO(close_others(numbers));
   TRY_DO(write_all(numbers.status, encode_report({image.directory, identity.name})));
   set_limits(image);
   reset_signals();
-  if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
+  // Stops here, so that the agent can say what it wants to be told of.
+  if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0 || ::raise(SIGSTOP) != 0) {
     return fail_errno("asking to be traced");
   }
   std::string name = image.name;
