@@ -40,6 +40,7 @@ inline constexpr std::uint64_t kMinVolumeBytes = 1ULL << 20;
 inline constexpr Duration kVolumeTimeout = std::chrono::minutes{10};
 // Cells that serve the files of volumes: how many, and how long one waits for the next request.
 inline constexpr std::size_t kMaxFileCells = 64;
+inline constexpr std::size_t kMaxFileCellsPerTeam = kMaxFileCells / 4;
 inline constexpr Duration kFileCellIdle = std::chrono::seconds{30};
 inline constexpr Duration kFileCellPing = std::chrono::seconds{5};
 inline constexpr std::uint64_t kFileCellMemoryBytes = 256ULL << 20;
@@ -115,6 +116,7 @@ inline constexpr std::uint32_t kReplColumns = 500;
 inline constexpr std::size_t kMaxBuildLogBytes = 8U << 20;  // kept per build
 inline constexpr std::size_t kMaxBuildsAtOnce = 4;
 inline constexpr std::size_t kMaxDiffsAtOnce = 8;  // comparisons and exports
+inline constexpr std::size_t kMaxDiffsPerTeam = kMaxDiffsAtOnce / 4;
 inline constexpr std::size_t kMaxTemplates = 1000;
 inline constexpr std::size_t kMaxCachedLayers = 400;  // made by builds, with those of templates
 inline constexpr Duration kTreeFinishTimeout = std::chrono::minutes{10};
@@ -124,5 +126,13 @@ inline constexpr Duration kFetchTimeout = std::chrono::hours{1};
 inline constexpr std::uint64_t kMaxUploadBytes = 16ULL << 30;  // a context or an image archive
 inline constexpr std::uint64_t kMaxImageBytes = 64ULL << 30;   // unpacked
 inline constexpr std::size_t kMaxBuildArguments = 256;
+// Pages of one listing, or of one deletion, in a bucket: a million objects.
+inline constexpr std::size_t kMaxBucketPages = 1000;
+// Files that only pass through, all together; and what they leave of the file system they lie on.
+inline constexpr std::uint64_t kMaxScratchBytes = 4 * kMaxUploadBytes;
+inline constexpr std::uint64_t kMaxTeamScratchBytes = kMaxScratchBytes / 4;
+inline constexpr std::uint64_t kMinScratchReserveBytes = 256ULL << 20;
+inline constexpr std::uint64_t kMaxScratchReserveBytes = 4ULL << 30;
+inline constexpr Duration kScratchLookInterval = std::chrono::seconds{1};
 
 }  // namespace atl::control

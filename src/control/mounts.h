@@ -1,6 +1,7 @@
 // What Sandboxes asks of whoever keeps volumes. Loop thread only.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ using store::Mount;
 // One list for each of several sandboxes.
 using MountLists = std::vector<std::vector<Mount>>;
 
+// Does `also` while the sandbox that is forked stands still.
+using AtMoment = std::function<Task<>(std::function<Task<>()> also)>;
+
 class MountKeeper {
  public:
   virtual ~MountKeeper() = default;
@@ -24,9 +28,9 @@ class MountKeeper {
   virtual Result<std::vector<Mount>> bind(const std::string& team_id, std::vector<Mount> wanted,
                                           std::size_t count) = 0;
   // For `count` children of a sandbox with these mounts: what only one may have is forked for each,
-  // the rest is shared.
-  virtual Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts,
-                                std::size_t count) = 0;
+  // as it is at the moment, the rest is shared. `at_moment` is asked once and outlives the task.
+  virtual Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts, std::size_t count,
+                                const AtMoment& at_moment) = 0;
   // What fork() made belongs to the children now, or is not needed.
   virtual Task<> settle(MountLists forked, bool keep) = 0;
 };

@@ -117,9 +117,9 @@ class Sandboxes {
   // Also brings a failed one back, from its disk. Many callers at once get one resume.
   Task<ResumeAnswer> resume(std::string team_id, std::string id);
   // The disk as it is now becomes the node's snapshot. Answers the row it had then. A running
-  // sandbox stands still meanwhile.
+  // sandbox stands still meanwhile, and while `also` is done.
   Task<Sandbox> snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
-                              bool memory = false);
+                              bool memory = false, std::function<Task<>()> also = {});
   // Whether this node can keep memory on disk, and why not.
   bool dumps_memory() const { return dumps_memory_; }
   const std::string& dumps_memory_reason() const { return dumps_memory_reason_; }
@@ -195,6 +195,8 @@ class Sandboxes {
   Task<Sandbox> restore_disk_now(std::string team_id, std::string id, DiskMoment moment,
                                  bool force);
   Task<> exchange_disk(EntryPointer entry, DiskMoment moment);
+  Task<bool> stand_still(EntryPointer entry);
+  Task<> move_on(EntryPointer entry);
   Task<> take_back_pause(EntryPointer entry, Error error);
   Task<> dump_held(EntryPointer entry);
   void plan_dump(Entry& entry) const;

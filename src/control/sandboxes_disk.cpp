@@ -9,19 +9,58 @@
 namespace atl::control {
 
 Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
-                                       bool memory) {
+                                       bool memory, std::function<Task<>()> also) {
   CO_TRY(const auto entry, find(team_id, id));
   CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   const Flag pausing{entry->pausing};
+  bool stands = false;
+  if (also) {
+    CO_TRY(stands, co_await stand_still(entry));
+  }
   auto taken = co_await with_deadline(
       kPauseTimeout,
       node_.snapshot({.id = entry->row.id, .snapshot = std::move(snapshot_id), .memory = memory}));
+  Result<> others;
+  if (taken && also) {
+    others = co_await also();
+  }
+  if (stands) {
+    (void)co_await move_on(entry);
+  }
   if (!taken) {
     co_return fail(std::move(taken).error().note(concat("taking a snapshot of ", id)));
   }
+  CO_TRY_DO(std::move(others));
   LOG_INFO("disk snapshotted", {"sandbox", id}, {"stopped_us", taken->stopped_nanoseconds / 1000});
   co_return view(*entry);
+}
+
+// Whether it was made to. Killed meanwhile: a `running` row with a frozen cell goes on. REQUIRES:
+// the entry is held.
+Task<bool> Sandboxes::stand_still(EntryPointer entry) {
+  if (entry->row.status != SandboxStatus::kRunning || entry->guest_socket.empty()) {
+    co_return false;
+  }
+  auto frozen = co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id));
+  if (!frozen && frozen.error().code == Code::kUnimplemented) {
+    co_return false;
+  }
+  if (!frozen) {
+    (void)co_await move_on(entry);
+    co_return fail(std::move(frozen).error().note(concat("holding ", entry->row.id, " still")));
+  }
+  co_return true;
+}
+
+Task<> Sandboxes::move_on(EntryPointer entry) {
+  auto thawed = co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id));
+  if (!thawed) {
+    LOG_WARN("a sandbox still stands still after its snapshot", {"sandbox", entry->row.id},
+             {"error", thawed.error()});
+    unsettle(*entry);
+  }
+  co_return ok();
 }
 
 Task<Sandbox> Sandboxes::restore_disk(std::string team_id, std::string id, DiskMoment moment,

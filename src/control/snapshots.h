@@ -91,6 +91,8 @@ class Snapshots {
                                SnapshotRequest request);
   // A snapshot of a cell that is no sandbox's; `row` says what it stands on and means.
   Task<Snapshot> adopt(std::string cell_id, Snapshot row, SnapshotRequest request);
+  // Whether the team may have this one more.
+  Result<> check_new(std::string_view team_id, const SnapshotRequest& request) const;
   // Oldest first. kNotFound when there is no such sandbox; its snapshots outlive it.
   Result<std::vector<Snapshot>> list(std::string_view team_id, std::string_view sandbox_id) const;
   Result<Snapshot> get(std::string_view team_id, std::string_view id) const;
@@ -119,7 +121,6 @@ class Snapshots {
   };
   Task<Snapshot> hold_moment(std::string team_id, std::string sandbox_id);
   Task<> release_now(std::string id);
-  Result<> check_new(std::string_view team_id, const SnapshotRequest& request) const;
   Task<Snapshot> adopt_now(std::string cell_id, Snapshot row, SnapshotRequest request);
   Task<Snapshot> create_now(std::string team_id, std::string sandbox_id, SnapshotRequest request);
   Task<> record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once);
@@ -127,6 +128,8 @@ class Snapshots {
   Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
   Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment, ForkRequest asked,
                                       std::shared_ptr<MountLists> forked, ClaimRequest request);
+  Task<> take_moment(Sandbox& parent, std::string moment, const ForkRequest& asked,
+                     std::function<Task<>()> also);
   Task<> remove_now(std::string team_id, std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();

@@ -37,6 +37,25 @@ class VolumeCells::Use {
   Loop& loop_;
 };
 
+// Being started or ended, from its making until it is destroyed.
+class VolumeCells::Busy {
+ public:
+  // REQUIRES: not busy.
+  explicit Busy(CellPointer cell) : cell_(std::move(cell)) {
+    CHECK(!cell_->busy);
+    cell_->busy = true;
+  }
+  ~Busy() {
+    cell_->busy = false;
+    cell_->released.set();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  CellPointer cell_;
+};
+
 class VolumeCells::LeasedFiles final : public GuestFiles {
  public:
   LeasedFiles(GuestClient client, std::unique_ptr<Use> use)
@@ -56,6 +75,7 @@ Task<std::unique_ptr<Files>> VolumeCells::open(store::Volume volume) {
   if (known == nullptr) {
     known = std::make_shared<Cell>();
     known->id = cell_id(volume.id);
+    known->team_id = volume.team_id;
   }
   const CellPointer cell = known;
   auto use = std::make_unique<Use>(cell, *here.loop);
@@ -76,11 +96,15 @@ Task<> VolumeCells::wait_until_free(CellPointer cell) {
 Task<GuestClient> VolumeCells::ready_client(CellPointer cell, std::string volume_id) {
   CO_TRY_DO(co_await wait_until_free(cell));
   if (!cell->guest_socket.empty()) {
+    const std::uint64_t start_asked = cell->starts;
     GuestClient client{*reactor_, cell->guest_socket};
     if (co_await with_deadline(kFileCellPing, client.ping())) {
       co_return client;
     }
-    CO_TRY_DO(co_await wait_until_free(cell));  // somebody else may have begun anew meanwhile
+    CO_TRY_DO(co_await wait_until_free(cell));
+    if (!cell->guest_socket.empty() && cell->starts != start_asked) {
+      co_return GuestClient{*reactor_, cell->guest_socket};  // somebody else has begun anew
+    }
   }
   CO_TRY_DO(co_await start(cell, std::move(volume_id)));
   co_return GuestClient{*reactor_, cell->guest_socket};
@@ -88,69 +112,83 @@ Task<GuestClient> VolumeCells::ready_client(CellPointer cell, std::string volume
 
 // REQUIRES: it is not busy.
 Task<> VolumeCells::start(CellPointer cell, std::string volume_id) {
-  CO_TRY_DO(co_await end(cell));  // one that does not answer, or that somebody left
-  CO_TRY_DO(co_await wait_until_free(cell));
-  if (!cell->guest_socket.empty()) {
-    co_return ok();  // started by another request
+  const Busy busy{cell};
+  CO_TRY_DO(co_await destroy(cell));  // one that does not answer, or that somebody left
+  cell->may_exist = true;             // counts from now on
+  if (auto room = co_await make_room(cell->team_id); !room) {
+    cell->may_exist = false;
+    co_return std::move(room);
   }
-  cell->busy = true;
-  auto started = co_await make_room();
-  if (started) {
-    sandboxes_.adopt_cell(cell->id);
-    node::CreateRequest request{.id = cell->id,
-                                .hostname = cell->id,
-                                .layers = {node::kEmptyLayer},
-                                .limits = {.memory_bytes = kFileCellMemoryBytes,
-                                           .cpu_millis = 1000,
-                                           .process_count = kFileCellProcesses,
-                                           .disk_bytes = kFileCellDiskBytes},
-                                .mounts = {{std::move(volume_id), kMountPoint, false}},
-                                .mount_is_root = true};
-    auto made = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
-    if (made) {
-      cell->guest_socket = made->guest_socket;
-      LOG_INFO("serving the files of a volume", {"cell", cell->id});
-    } else {
-      started = fail(std::move(made).error().note("starting to serve the files of the volume"));
-    }
+  co_return co_await create(cell, std::move(volume_id));
+}
+
+Task<> VolumeCells::create(CellPointer cell, std::string volume_id) {
+  sandboxes_.adopt_cell(cell->id);
+  node::CreateRequest request{.id = cell->id,
+                              .hostname = cell->id,
+                              .layers = {node::kEmptyLayer},
+                              .limits = {.memory_bytes = kFileCellMemoryBytes,
+                                         .cpu_millis = 1000,
+                                         .process_count = kFileCellProcesses,
+                                         .disk_bytes = kFileCellDiskBytes},
+                              .mounts = {{std::move(volume_id), kMountPoint, false}},
+                              .mount_is_root = true};
+  auto made = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
+  if (!made) {
+    co_return fail(std::move(made).error().note("starting to serve the files of the volume"));
   }
-  cell->busy = false;
-  cell->released.set();
-  co_return std::move(started);
+  ++cell->starts;
+  cell->guest_socket = made->guest_socket;
+  LOG_INFO("serving the files of a volume", {"cell", cell->id});
+  co_return ok();
 }
 
 Task<> VolumeCells::end(CellPointer cell) {
   CO_TRY_DO(co_await wait_until_free(cell));
-  cell->busy = true;
-  cell->guest_socket.clear();
-  auto ended = co_await with_deadline(kNodeTimeout, node_.destroy({.id = cell->id}));
-  if (ended || ended.error().code == Code::kNotFound) {
-    sandboxes_.release_cell(cell->id);
-    ended = ok();
-  }
-  cell->busy = false;
-  cell->released.set();
-  co_return std::move(ended);
+  const Busy busy{cell};
+  co_return co_await destroy(cell);
 }
 
-Task<> VolumeCells::make_room() {
-  std::size_t running = 0;
-  CellPointer oldest;
-  for (const auto& [volume, cell] : cells_) {
-    running += cell->guest_socket.empty() ? 0 : 1;
-    if (!cell->guest_socket.empty() && !cell->busy && cell->uses == 0 &&
-        (oldest == nullptr || cell->last_used < oldest->last_used)) {
-      oldest = cell;
+// REQUIRES: it is busy. One that could not be destroyed is tried again when it is idle.
+Task<> VolumeCells::destroy(CellPointer cell) {
+  cell->guest_socket.clear();
+  auto ended = co_await with_deadline(kNodeTimeout, node_.destroy({.id = cell->id}));
+  if (!ended && ended.error().code != Code::kNotFound) {
+    co_return fail(std::move(ended).error());
+  }
+  cell->may_exist = false;
+  sandboxes_.release_cell(cell->id);
+  co_return ok();
+}
+
+// For one more of the team, which is counted already.
+Task<> VolumeCells::make_room(std::string team_id) {
+  for (;;) {
+    std::size_t count = 0;
+    std::size_t of_team = 0;
+    for (const auto& [volume, cell] : cells_) {
+      count += cell->may_exist ? 1 : 0;
+      of_team += cell->may_exist && cell->team_id == team_id ? 1 : 0;
     }
+    const bool only_own = of_team > kMaxFileCellsPerTeam;
+    if (!only_own && count <= kMaxFileCells) {
+      co_return ok();
+    }
+    CellPointer oldest;
+    for (const auto& [volume, cell] : cells_) {
+      if (!cell->guest_socket.empty() && !cell->busy && cell->uses == 0 &&
+          (!only_own || cell->team_id == team_id) &&
+          (oldest == nullptr || cell->last_used < oldest->last_used)) {
+        oldest = cell;
+      }
+    }
+    if (oldest == nullptr) {
+      co_return fail(Code::kResourceExhausted,
+                     concat("the files of ", (only_own ? of_team : count) - 1,
+                            " volumes are in use; try again later"));
+    }
+    CO_TRY_DO(co_await end(oldest));
   }
-  if (running < kMaxFileCells) {
-    co_return ok();
-  }
-  if (oldest == nullptr) {
-    co_return fail(Code::kResourceExhausted,
-                   concat("the files of ", running, " volumes are in use; try again later"));
-  }
-  co_return co_await end(oldest);
 }
 
 Task<> VolumeCells::close(std::string volume_id) {
@@ -171,13 +209,16 @@ Task<> VolumeCells::end_idle() {
     }
   }
   for (const auto& [volume, cell] : idle) {
-    if (!cell->guest_socket.empty()) {
+    if (cell->busy || cell->uses > 0) {
+      continue;  // somebody came meanwhile
+    }
+    if (cell->may_exist) {
       if (auto ended = co_await shielded(end(cell)); !ended) {
         LOG_WARN("a cell for files stays for now", {"cell", cell->id}, {"error", ended.error()});
         continue;
       }
     }
-    if (!cell->busy && cell->uses == 0 && cell->guest_socket.empty()) {
+    if (!cell->busy && cell->uses == 0 && !cell->may_exist) {
       cells_.erase(volume);
     }
   }

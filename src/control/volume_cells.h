@@ -35,21 +35,27 @@ class VolumeCells {
  private:
   struct Cell {
     std::string id;
-    std::string guest_socket;  // empty: it does not run
+    std::string team_id;
+    std::string guest_socket;  // empty: nobody can be served by it
+    bool may_exist = false;    // the node may have it; also while it is being started
     bool busy = false;         // being started or ended
+    std::uint64_t starts = 0;  // which of its lives this is
     std::size_t uses = 0;
     Instant last_used{};
     Event released;
   };
   using CellPointer = std::shared_ptr<Cell>;
   class Use;
+  class Busy;
   class LeasedFiles;
 
   Task<GuestClient> ready_client(CellPointer cell, std::string volume_id);
   Task<> start(CellPointer cell, std::string volume_id);
+  Task<> create(CellPointer cell, std::string volume_id);
   Task<> end(CellPointer cell);
+  Task<> destroy(CellPointer cell);
   Task<> wait_until_free(CellPointer cell);
-  Task<> make_room();
+  Task<> make_room(std::string team_id);
   Task<> end_idle();
 
   io::Reactor* reactor_;

@@ -129,7 +129,8 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Result<> admit(const std::vector<Mount>& mounts) const override;
   Result<std::vector<Mount>> bind(const std::string& team_id, std::vector<Mount> wanted,
                                   std::size_t count) override;
-  Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts, std::size_t count) override;
+  Task<MountLists> fork(std::string team_id, std::vector<Mount> mounts, std::size_t count,
+                        const AtMoment& at_moment) override;
   Task<> settle(MountLists forked, bool keep) override;
 
   // FilePlaces.
@@ -157,6 +158,7 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<VolumeView> create_now(std::string team_id, VolumeCreate request);
   Task<EntryPointer> make(Volume row, std::string from_snapshot);
   Task<EntryPointer> fork_held(EntryPointer source, Volume row);
+  Task<EntryPointer> make_from(Volume source, std::string moment);
   Task<VolumeView> fork_now(std::string team_id, std::string id, VolumeFork request);
   Task<> remove_now(std::string team_id, std::string id, bool force);
   Task<> remove_held(EntryPointer entry);
@@ -166,7 +168,14 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<> restore_now(std::string team_id, std::string id, std::string snapshot_id, bool force);
   Task<> exchange_disk(Volume row, std::string snapshot_id);
   Task<> settle_late();
-  Task<MountLists> fork_now(std::string team_id, std::vector<Mount> mounts, std::size_t count);
+  Task<MountLists> fork_now(std::string team_id, std::vector<Mount> mounts, std::size_t count,
+                            const AtMoment& at_moment);
+  struct Moments;
+  Task<> hold_sources(const std::string& team_id, const std::vector<Mount>& mounts,
+                      Moments& moments);
+  Task<> take_moments(const Moments& moments);
+  Task<> make_children(const std::string& team_id, const std::vector<Mount>& mounts,
+                       const Moments& moments, MountLists& lists);
   Task<> settle_one(std::string volume_id, bool keep);
   Task<> put(Volume row);
   class Making;

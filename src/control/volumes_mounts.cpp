@@ -1,8 +1,10 @@
 // Which sandbox may have which volume, and what the children of a fork get.
 #include <algorithm>
+#include <memory>
 
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/scope.h"
 #include "base/strings.h"
 #include "control/limits.h"
@@ -50,46 +52,89 @@ Result<std::vector<Mount>> Volumes::bind(const std::string& team_id, std::vector
   return wanted;
 }
 
-Task<MountLists> Volumes::fork(std::string team_id, std::vector<Mount> mounts, std::size_t count) {
-  return shielded(fork_now(std::move(team_id), std::move(mounts), count));
+// What the volumes of a sandbox were when it was forked: a snapshot of each that only one may have,
+// for all children, which goes when they have theirs.
+struct Volumes::Moments {
+  std::map<std::string, std::string> snapshots;  // by volume
+  std::vector<std::unique_ptr<Making>> making;
+  std::vector<Hold> holds;
+};
+
+Task<MountLists> Volumes::fork(std::string team_id, std::vector<Mount> mounts, std::size_t count,
+                               const AtMoment& at_moment) {
+  return shielded(fork_now(std::move(team_id), std::move(mounts), count, at_moment));
 }
 
 Task<MountLists> Volumes::fork_now(std::string team_id, std::vector<Mount> mounts,
-                                   std::size_t count) {
+                                   std::size_t count, const AtMoment& at_moment) {
+  Moments moments;
+  // Before the sandbox: whoever has both holds the volume first.
+  CO_TRY_DO(co_await hold_sources(team_id, mounts, moments));
+  const auto take = [this, &moments] { return take_moments(moments); };
+  Result<> done = co_await at_moment(take);
+  moments.holds.clear();
+  ATOLL_FAULT_POINT("control.volume.moments_taken");
   MountLists lists(count);
-  Result<> done;
-  for (std::size_t i = 0; done && i < count * mounts.size(); ++i) {
-    Mount mount = mounts[i % mounts.size()];
-    auto source = find_local(team_id, mount.volume_id);
-    if (!source) {
-      continue;  // it was deleted by force a moment ago: the child has as much of it as its parent
-    }
-    if ((*source)->row.access_mode == AccessMode::kOne) {
-      done = check_quota(team_id);
-      if (!done) {
-        break;
-      }
-      auto held = co_await with_deadline(kVolumeTimeout, hold(*source));
-      if (!held) {
-        done = fail(std::move(held).error());
-        break;
-      }
-      Volume row = (*source)->row;
-      row.ready = false;
-      auto made = co_await fork_held(*source, std::move(row));
-      if (!made) {
-        done = fail(std::move(made).error());
-        break;
-      }
-      mount.volume_id = (*made)->row.id;
-    }
-    lists[i / mounts.size()].push_back(std::move(mount));
+  if (done) {
+    done = co_await make_children(team_id, mounts, moments, lists);
+  }
+  ATOLL_FAULT_POINT("control.volume.children_made");
+  for (const auto& [volume, snapshot] : moments.snapshots) {
+    (void)co_await remove_disk_snapshot(snapshot);
   }
   if (!done) {
     (void)co_await settle(std::move(lists), false);
     co_return fail(std::move(done).error());
   }
   co_return std::move(lists);
+}
+
+Task<> Volumes::hold_sources(const std::string& team_id, const std::vector<Mount>& mounts,
+                             Moments& moments) {
+  for (const Mount& mount : mounts) {
+    const auto source = find_local(team_id, mount.volume_id);
+    if (!source || (*source)->row.access_mode != AccessMode::kOne) {
+      continue;
+    }
+    CO_TRY(auto held, co_await with_deadline(kVolumeTimeout, hold(*source)));
+    moments.holds.push_back(std::move(held));
+    const std::string moment = concat(kVolumeForkPrefix, random_label(16));
+    moments.making.push_back(std::make_unique<Making>(*this, moment, team_id));
+    moments.snapshots.emplace(mount.volume_id, moment);
+  }
+  co_return ok();
+}
+
+Task<> Volumes::take_moments(const Moments& moments) {
+  for (const auto& [volume, snapshot] : moments.snapshots) {
+    auto taken = co_await with_deadline(
+        kVolumeTimeout, node_.snapshot_volume({.volume = volume, .snapshot = snapshot}));
+    if (!taken) {
+      co_return fail(std::move(taken).error().note(concat("forking volume ", volume)));
+    }
+  }
+  co_return ok();
+}
+
+Task<> Volumes::make_children(const std::string& team_id, const std::vector<Mount>& mounts,
+                              const Moments& moments, MountLists& lists) {
+  for (auto& list : lists) {
+    for (Mount mount : mounts) {
+      const auto source = find_local(team_id, mount.volume_id);
+      if (!source) {
+        continue;  // it was deleted by force a moment ago: the child has none either
+      }
+      if (const auto moment = moments.snapshots.find(mount.volume_id);
+          moment != moments.snapshots.end()) {
+        Volume row = (*source)->row;
+        row.ready = false;
+        CO_TRY(const auto made, co_await make_from(std::move(row), moment->second));
+        mount.volume_id = made->row.id;
+      }
+      list.push_back(std::move(mount));
+    }
+  }
+  co_return ok();
 }
 
 Task<> Volumes::settle(MountLists forked, bool keep) {

@@ -197,20 +197,24 @@ Task<VolumeView> Volumes::fork_now(std::string team_id, std::string id, VolumeFo
 Task<Volumes::EntryPointer> Volumes::fork_held(EntryPointer source, Volume row) {
   const std::string moment = concat(kVolumeForkPrefix, random_label(16));
   const Making making{*this, moment, row.team_id};
-  row.id = concat(node::kVolumePrefix, random_label(16));
-  row.source_volume_id = source->row.id;
-  row.created_at = row.updated_at = clock_.now();
   auto taken = co_await with_deadline(
       kVolumeTimeout, node_.snapshot_volume({.volume = source->row.id, .snapshot = moment}));
   Result<EntryPointer> made;
   if (taken) {
-    made = co_await make(std::move(row), moment);
+    made = co_await make_from(std::move(row), moment);
   } else {
     made = fail(std::move(taken).error().note(concat("forking volume ", source->row.id)));
   }
   ATOLL_FAULT_POINT("control.volume.forked");
   (void)co_await remove_disk_snapshot(moment);
   co_return std::move(made);
+}
+
+// `source` as the new one shall be, but for its name and its time.
+Task<Volumes::EntryPointer> Volumes::make_from(Volume source, std::string moment) {
+  source.source_volume_id = std::exchange(source.id, concat(node::kVolumePrefix, random_label(16)));
+  source.created_at = source.updated_at = clock_.now();
+  co_return co_await make(std::move(source), std::move(moment));
 }
 
 // --- expiry ----------------------------------------------------------------------------------
