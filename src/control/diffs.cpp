@@ -15,13 +15,21 @@ namespace {
 // Counts for as long as it lives.
 class Turn {
  public:
-  explicit Turn(std::size_t& running) : running_(running) { ++running_; }
-  ~Turn() { --running_; }
+  Turn(std::map<std::string, std::size_t>& running, std::string team_id)
+      : running_(running), team_id_(std::move(team_id)) {
+    ++running_[team_id_];
+  }
+  ~Turn() {
+    if (--running_[team_id_] == 0) {
+      running_.erase(team_id_);
+    }
+  }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  std::size_t& running_;
+  std::map<std::string, std::size_t>& running_;
+  std::string team_id_;
 };
 
 // The trees that a cell is shown, each once, and where it finds them.
@@ -68,17 +76,23 @@ Task<> Diffs::start() {
   co_return ok();
 }
 
-Result<> Diffs::take_turn() const {
-  if (running_ >= kMaxDiffsAtOnce) {
+Result<> Diffs::take_turn(const std::string& team_id) const {
+  std::size_t running = 0;
+  for (const auto& [team, count] : running_) {
+    running += count;
+  }
+  const auto of_team = running_.find(team_id);
+  if (running >= kMaxDiffsAtOnce ||
+      (of_team != running_.end() && of_team->second >= kMaxDiffsPerTeam)) {
     return fail(Code::kUnavailable,
-                concat("there are ", running_, " comparisons under way already; try again later"));
+                "there are too many comparisons under way already; try again later");
   }
   return {};
 }
 
 Task<> Diffs::compare(DiffQuery query, bool contents, const Compare& work) {
-  CO_TRY_DO(take_turn());
-  const Turn turn{running_};
+  CO_TRY_DO(take_turn(query.team_id));
+  const Turn turn{running_, query.team_id};
   CO_TRY(const Snapshot to, co_await parts_.snapshots.hold(query.team_id, query.subject));
   auto compared = co_await compare_with(query, to, contents, work);
   (void)co_await parts_.snapshots.release(to.id);
@@ -159,13 +173,16 @@ oci::ImageConfig Diffs::config_of(std::string_view team_id,
 
 Task<> Diffs::export_image(std::string team_id, StateRef subject, oci::ArchiveFormat format,
                            const Write& write) {
-  CO_TRY_DO(take_turn());
-  const Turn turn{running_};
+  CO_TRY_DO(take_turn(team_id));
+  CO_TRY_DO(parts_.scratch.check(team_id, 0));
+  const Turn turn{running_, team_id};
   CO_TRY(const Snapshot root, co_await parts_.snapshots.hold(team_id, std::move(subject)));
   Views views;
   const std::vector<std::string> places = views.add_root(root.layers, root.id);
   ImageExport image{{.reactor = parts_.reactor,
                      .pool = parts_.pool,
+                     .scratch = parts_.scratch,
+                     .team_id = team_id,
                      .directory = parts_.directory,
                      .format = format,
                      .config = config_of(team_id, root.template_name)}};

@@ -11,12 +11,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "control/diff_stream.h"
 #include "control/layer_factory.h"
+#include "control/scratch.h"
 #include "control/snapshots.h"
 #include "oci/image.h"
 
@@ -36,6 +38,7 @@ class Diffs {
     node::Node& node;
     Sandboxes& sandboxes;
     Snapshots& snapshots;
+    Scratch& scratch;
     store::Limits limits;   // of the cell that compares
     std::string directory;  // of ours alone, for layers on their way; emptied at the start
   };
@@ -59,7 +62,7 @@ class Diffs {
  private:
   using Compare = std::function<Task<>(const BuildCell& cell, guest::DiffRequest request)>;
 
-  Result<> take_turn() const;
+  Result<> take_turn(const std::string& team_id) const;
   Task<> compare(DiffQuery query, bool contents, const Compare& work);
   Task<> compare_with(const DiffQuery& query, const Snapshot& to, bool contents,
                       const Compare& work);
@@ -70,7 +73,7 @@ class Diffs {
 
   Parts parts_;
   LayerFactory factory_;
-  std::size_t running_ = 0;
+  std::map<std::string, std::size_t> running_;  // by team
 };
 
 }  // namespace atl::control

@@ -27,8 +27,9 @@ Task<> ImageExport::run(std::string guest_socket, std::vector<std::string> trees
     const auto from = trees.begin() + static_cast<std::ptrdiff_t>(i);
     guest::DiffRequest request{
         .from = {from, trees.end()}, .to = {from - 1, trees.end()}, .contents = true};
+    Scratch::Lease lease{parts_.scratch, parts_.team_id};
     CO_TRY(auto file, oci::LayerFile::make(parts_.directory, parts_.format));
-    CO_TRY(const auto layer, co_await make_layer(guest_socket, std::move(request), *file));
+    CO_TRY(const auto layer, co_await make_layer(guest_socket, std::move(request), *file, lease));
     // Two layers without a change are the same blob, which is sent once.
     const bool known = std::ranges::any_of(
         layers_, [&](const oci::LayerSummary& sent) { return sent.sha256 == layer.sha256; });
@@ -41,7 +42,8 @@ Task<> ImageExport::run(std::string guest_socket, std::vector<std::string> trees
 }
 
 Task<oci::LayerSummary> ImageExport::make_layer(std::string guest_socket,
-                                                guest::DiffRequest request, oci::LayerFile& file) {
+                                                guest::DiffRequest request, oci::LayerFile& file,
+                                                Scratch::Lease& lease) {
   CO_TRY(auto stream,
          co_await DiffStream::open(parts_.reactor, std::move(guest_socket), std::move(request)));
   DiffArchive archive{parts_.pool, std::move(stream), oci::ArchiveFormat::kTar};
@@ -50,6 +52,7 @@ Task<oci::LayerSummary> ImageExport::make_layer(std::string guest_socket,
     if (bytes.empty()) {
       co_return co_await parts_.pool.run([&file] { return file.finish(); });
     }
+    CO_TRY_DO(lease.hold(file.size() + bytes.size()));
     CO_TRY_DO(co_await parts_.pool.run([&file, &bytes] { return file.write(bytes); }));
     if (file.size() > kMaxUploadBytes) {
       co_return fail(Code::kResourceExhausted,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "control/diff_stream.h"
+#include "control/scratch.h"
 #include "oci/image_writer.h"
 
 namespace atl::control {
@@ -22,6 +23,8 @@ class ImageExport {
   struct Parts {
     io::Reactor& reactor;
     io::OffloadPool& pool;
+    Scratch& scratch;
+    std::string team_id;
     std::string directory;                                     // for a layer on its way
     oci::ArchiveFormat format = oci::ArchiveFormat::kTarGzip;  // of the layers
     oci::ImageConfig config;
@@ -35,7 +38,7 @@ class ImageExport {
 
  private:
   Task<oci::LayerSummary> make_layer(std::string guest_socket, guest::DiffRequest request,
-                                     oci::LayerFile& file);
+                                     oci::LayerFile& file, Scratch::Lease& lease);
   Task<> send_layer(oci::LayerFile& file, const oci::LayerSummary& layer, const Write& write);
   Task<> send_text(std::string path, std::string text, const Write& write);
   Task<> send_rest(const Write& write);

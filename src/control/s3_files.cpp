@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "control/limits.h"
 #include "s3/limits.h"
 
 namespace atl::control {
@@ -264,7 +265,7 @@ Task<> S3Files::move(guest::MoveRequest request) {
 // Everything below the key; false when there was nothing.
 Task<bool> S3Files::remove_below(std::string key, bool recursive) {
   std::string last;  // a server that says it deleted and did not must not keep us for ever
-  for (;;) {
+  for (std::size_t page = 0; page < kMaxBucketPages; ++page) {
     CO_TRY(const auto listing, co_await place_.bucket->list({.prefix = concat(key, "/")}));
     if (listing.objects.empty()) {
       co_return !last.empty();
@@ -285,6 +286,8 @@ Task<bool> S3Files::remove_below(std::string key, bool recursive) {
     last = keys.back();
     CO_TRY_DO(co_await place_.bucket->remove_all(std::move(keys)));
   }
+  co_return fail(Code::kResourceExhausted,
+                 "there is more in this directory than is deleted at once; delete it again");
 }
 
 Task<> S3Files::remove(guest::RemoveRequest request) {

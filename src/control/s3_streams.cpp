@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "base/strings.h"
+#include "control/limits.h"
 #include "control/s3_files.h"
 
 namespace atl::control {
@@ -142,6 +143,9 @@ class ListingReader final : public DirectoryReader {
       if (page_.next.empty()) {
         co_return std::optional<guest::FileInfo>{};
       }
+      if (++pages_ == kMaxBucketPages) {
+        co_return fail(Code::kResourceExhausted, "there is too much in this directory to list it");
+      }
       CO_TRY(page_, co_await place_.bucket->list({.prefix = prefix_,
                                                   .by_directory = true,
                                                   .continuation = std::string{page_.next}}));
@@ -163,6 +167,7 @@ class ListingReader final : public DirectoryReader {
   std::string path_;
   std::string prefix_;
   s3::Listing page_;
+  std::size_t pages_ = 1;
   std::size_t directory_ = 0;
   std::size_t object_ = 0;
 };

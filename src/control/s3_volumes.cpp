@@ -14,8 +14,26 @@ constexpr auto kAdmitTimeout = 20s;
 constexpr std::size_t kMaxOpened = 1000;
 constexpr std::size_t kMaxMeasuring = 2;
 constexpr std::size_t kMaxMeasuredPages = 1000;  // a million objects; more stays unmeasured
+constexpr auto kMeasureTimeout = 120s;           // of all of them
 constexpr std::int64_t kMeasureAgainMs = 60'000;
 constexpr std::int64_t kMeasureChangedMs = 2'000;  // when we know that it has changed
+
+Task<std::uint64_t> sum_up(std::shared_ptr<s3::Bucket> bucket, std::string prefix) {
+  std::uint64_t bytes = 0;
+  std::string continuation;
+  for (std::size_t page = 0; page < kMaxMeasuredPages; ++page) {
+    CO_TRY(const auto listing,
+           co_await bucket->list({.prefix = prefix, .continuation = continuation}));
+    for (const auto& object : listing.objects) {
+      bytes += object.size;
+    }
+    continuation = listing.next;
+    if (continuation.empty()) {
+      co_return bytes;
+    }
+  }
+  co_return fail(Code::kResourceExhausted, "there are too many objects in it");
+}
 
 Task<> wait_for_ever() {
   Event never;
@@ -30,7 +48,8 @@ Result<S3Volumes::Opened*> S3Volumes::opened(const Volume& volume) {
   }
   TRY(S3Settings settings, parse_s3_settings(volume.settings));
   TRY(auto credentials, open_credentials(keyring_, volume.id, settings.sealed));
-  TRY(auto bucket, s3::Bucket::open(surroundings_, settings.location, std::move(credentials)));
+  TRY(auto bucket,
+      s3::Bucket::open(surroundings_, settings.location, std::move(credentials), volume.team_id));
   if (opened_.size() >= kMaxOpened) {
     opened_.erase(opened_.begin());
   }
@@ -120,34 +139,18 @@ std::optional<VolumeUsage> S3Volumes::usage(const Volume& volume) {
 
 Task<> S3Volumes::measure(std::string volume_id, std::shared_ptr<s3::Bucket> bucket,
                           std::string prefix) {
-  std::uint64_t bytes = 0;
-  std::string continuation;
-  Result<> outcome;
-  for (std::size_t page = 0; page < kMaxMeasuredPages; ++page) {
-    const auto listing = co_await bucket->list({.prefix = prefix, .continuation = continuation});
-    if (!listing) {
-      outcome = fail(listing.error());
-      break;
-    }
-    for (const auto& object : listing->objects) {
-      bytes += object.size;
-    }
-    continuation = listing->next;
-    if (continuation.empty()) {
-      break;
-    }
-  }
+  const auto bytes = co_await with_deadline(kMeasureTimeout, sum_up(std::move(bucket), prefix));
   --measuring_;
   const auto found = opened_.find(volume_id);
   if (found == opened_.end()) {
     co_return ok();
   }
   found->second.measuring = false;
-  if (outcome && continuation.empty()) {
-    found->second.usage = VolumeUsage{bytes, surroundings_.clock.now()};
-  } else if (!outcome && outcome.error().code != Code::kCancelled) {
+  if (bytes) {
+    found->second.usage = VolumeUsage{*bytes, surroundings_.clock.now()};
+  } else if (bytes.error().code != Code::kCancelled) {
     LOG_INFO("a volume in a bucket could not be measured", {"volume", volume_id},
-             {"error", outcome.error()});
+             {"error", bytes.error()});
   }
   co_return ok();
 }

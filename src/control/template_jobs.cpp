@@ -1,5 +1,8 @@
 #include "control/template_jobs.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -120,16 +123,21 @@ Result<Template> TemplateJobs::own(const TemplateRef& ref) const {
   return row;
 }
 
-Task<Template> TemplateJobs::register_new(const TemplateRef& ref, std::string spec) {
-  CO_TRY_DO(check_template_name(ref.name));
+Result<> TemplateJobs::check_new(const TemplateRef& ref) const {
+  TRY_DO(check_template_name(ref.name));
   if (parts_.sandboxes.templates().taken(ref.name)) {
-    co_return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
+    return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
   }
   if (parts_.sandboxes.templates().all().size() >= kMaxTemplates) {
-    co_return fail(Code::kResourceExhausted,
-                   concat("there are at most ", kMaxTemplates, " templates; delete some first"),
-                   "quota_exceeded");
+    return fail(Code::kResourceExhausted,
+                concat("there are at most ", kMaxTemplates, " templates; delete some first"),
+                "quota_exceeded");
   }
+  return {};
+}
+
+Task<Template> TemplateJobs::register_new(const TemplateRef& ref, std::string spec) {
+  CO_TRY_DO(check_new(ref));
   const UnixMillis now = parts_.clock.now();
   Template row{.name = ref.name,
                .spec = std::move(spec),
@@ -200,12 +208,35 @@ Task<> TemplateJobs::remove(TemplateRef ref) {
 
 // --- jobs ------------------------------------------------------------------------------------
 
-std::string TemplateJobs::new_upload() {
-  return concat(parts_.directory, "/upload-", random_label(16));
+Upload::~Upload() {
+  ::unlink(path_.c_str());
 }
 
-Task<> TemplateJobs::append_upload(int fd, std::string_view bytes) {
-  return parts_.pool.run([fd, bytes] { return write_all(fd, bytes); });
+Task<> Upload::append(io::OffloadPool& pool, std::string_view bytes) {
+  if (size_ + bytes.size() > kMaxUploadBytes) {
+    co_return fail(Code::kResourceExhausted,
+                   concat("the upload is larger than ", format_quantity(kMaxUploadBytes)),
+                   "request_too_large");
+  }
+  CO_TRY_DO(lease_.hold(size_ + bytes.size()));
+  size_ += bytes.size();
+  co_return co_await pool.run([this, bytes] { return write_all(file_.get(), bytes); });
+}
+
+Result<UploadPointer> TemplateJobs::begin_upload(std::string team_id, std::uint64_t bytes) {
+  if (bytes > kMaxUploadBytes) {
+    return fail(Code::kResourceExhausted,
+                concat("the upload is larger than ", format_quantity(kMaxUploadBytes)),
+                "request_too_large");
+  }
+  TRY_DO(parts_.scratch.check(team_id, bytes));
+  std::string path = concat(parts_.directory, "/upload-", random_label(16));
+  Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  if (!file) {
+    return fail_errno("storing the upload");
+  }
+  return std::make_shared<Upload>(std::move(path), std::move(file), parts_.scratch,
+                                  std::move(team_id));
 }
 
 Result<std::string> TemplateJobs::make_directory(const std::string& below) {
@@ -251,7 +282,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::begin(Template row, Work work) {
 Task<> TemplateJobs::run_job(std::string name, Work work) {
   const std::shared_ptr<Job> job = jobs_.at(name);
   TaskContext inner{(co_await current_context()).loop, job->cancel.get()};
-  auto built = co_await work(*job).under(inner);
+  auto built = co_await parts_.scratch.while_room(work(*job)).under(inner);
   if (!built && built.error().code == Code::kCancelled) {
     built = fail(Code::kCancelled, "it was cancelled");
   }

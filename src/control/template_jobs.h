@@ -15,6 +15,7 @@
 #include "control/build_log.h"
 #include "control/dockerfile_build.h"
 #include "control/layer_factory.h"
+#include "control/scratch.h"
 #include "control/snapshots.h"
 #include "control/template_spec.h"
 #include "oci/fetch.h"
@@ -52,6 +53,27 @@ struct ImportRequest {
   SnapshotRequest snapshot;
 };
 
+// A file of a client on its way in; it goes with the last who has it.
+class Upload {
+ public:
+  Upload(std::string path, Fd file, Scratch& scratch, std::string team_id)
+      : path_(std::move(path)), file_(std::move(file)), lease_(scratch, std::move(team_id)) {}
+  ~Upload();
+  Upload(const Upload&) = delete;
+  Upload& operator=(const Upload&) = delete;
+
+  const std::string& path() const { return path_; }
+  // kResourceExhausted when there is no room. The bytes must stay valid until it returns.
+  Task<> append(io::OffloadPool& pool, std::string_view bytes);
+
+ private:
+  std::string path_;
+  Fd file_;
+  Scratch::Lease lease_;
+  std::uint64_t size_ = 0;
+};
+using UploadPointer = std::shared_ptr<Upload>;  // shared by the request and the job's work
+
 class TemplateJobs {
  public:
   struct Parts {
@@ -60,6 +82,7 @@ class TemplateJobs {
     node::Node& node;
     Sandboxes& sandboxes;
     Snapshots& snapshots;
+    Scratch& scratch;
     StoreAccess store;
     const WallClock& clock;
     store::Limits build_limits;
@@ -82,23 +105,29 @@ class TemplateJobs {
   // Each begins a job, or fails at once. kAborted (reason conflict) when one runs for this
   // template. Fetches the image again, or makes a builtin that is absent.
   Task<std::shared_ptr<BuildLog>> pull(TemplateRef ref, PullOptions options);
-  // `upload` is from new_upload(); it is removed. The template is made when there is none.
-  Task<std::shared_ptr<BuildLog>> build(TemplateRef ref, std::string upload, BuildOptions options);
-  Task<std::shared_ptr<BuildLog>> import(TemplateRef ref, std::string upload);
+  // The template is made when there is none.
+  Task<std::shared_ptr<BuildLog>> build(TemplateRef ref, UploadPointer upload,
+                                        BuildOptions options);
+  Task<std::shared_ptr<BuildLog>> import(TemplateRef ref, UploadPointer upload);
+  // What would be refused whatever the upload is.
+  Result<> check_build(const TemplateRef& ref, const BuildOptions& options) const;
+  Result<> check_import(const TemplateRef& ref) const;
+  Result<> check_import_snapshot(const ImportRequest& request) const;
   // Registers a template whose sandboxes begin as this state is now, and begins to make it. Its
   // layers are those of the state and one above, shared and not copied. kAlreadyExists.
   Task<Template> capture(TemplateRef ref, CaptureRequest request);
   // An image as a snapshot: what is claimed from it begins with its files, with the settings of the
-  // template that `request` names. `upload` is from new_upload(); it is removed.
-  Task<Snapshot> import_snapshot(std::string upload, ImportRequest request);
+  // template that `request` names.
+  Task<Snapshot> import_snapshot(UploadPointer upload, ImportRequest request);
   // Of the job that runs, or of the last one since the start of this process.
   Result<std::shared_ptr<BuildLog>> log(std::string_view name) const;
   void cancel(std::string_view name);
 
-  // A path for a file of a client.
-  std::string new_upload();
-  // Off the loop. The bytes must stay valid until it returns.
-  Task<> append_upload(int fd, std::string_view bytes);
+  // Refused when there is no room for so many bytes.
+  Result<UploadPointer> begin_upload(std::string team_id, std::uint64_t bytes);
+  Task<> append_upload(Upload& upload, std::string_view bytes) {
+    return upload.append(parts_.pool, bytes);
+  }
 
  private:
   struct Job {
@@ -110,6 +139,7 @@ class TemplateJobs {
   using Work = std::function<Task<BuiltImage>(Job& job)>;
 
   Result<> check_free(std::string_view name) const;
+  Result<> check_new(const TemplateRef& ref) const;
   Result<Template> own(const TemplateRef& ref) const;
   Task<Template> register_new(const TemplateRef& ref, std::string spec);
   Task<std::shared_ptr<BuildLog>> begin(Template row, Work work);
@@ -121,9 +151,9 @@ class TemplateJobs {
 
   Task<BuiltImage> fetch(Job& job, std::string reference, PullOptions options);
   Task<BuiltImage> open_layout(Job& job, std::string directory);
-  Task<BuiltImage> run_dockerfile(Job& job, std::string upload, BuildOptions options);
+  Task<BuiltImage> run_dockerfile(Job& job, UploadPointer upload, BuildOptions options);
   Task<BuiltImage> find_base(Job& job, std::string reference, PullOptions options);
-  Task<BuiltImage> import_archive(Job& job, std::string upload);
+  Task<BuiltImage> import_archive(Job& job, UploadPointer upload);
   Task<Template> capture_held(TemplateRef ref, CaptureRequest request, const Snapshot& state);
   Task<Snapshot> snapshot_image(const BuiltImage& image, ImportRequest request);
   Task<BuiltImage> keep_state(Job& job, Snapshot state, oci::ImageConfig config);

@@ -14,18 +14,6 @@
 namespace atl::control {
 namespace {
 
-// Removes a client's file however the work with it ends.
-class UploadedFile {
- public:
-  explicit UploadedFile(std::string path) : path_(std::move(path)) {}
-  ~UploadedFile() { ::unlink(path_.c_str()); }
-  UploadedFile(const UploadedFile&) = delete;
-  UploadedFile& operator=(const UploadedFile&) = delete;
-
- private:
-  std::string path_;
-};
-
 Task<> store_result(Task<Snapshot> task, Result<Snapshot>& result) {
   result = co_await std::move(task);
   co_return ok();
@@ -90,12 +78,13 @@ Task<BuiltImage> TemplateJobs::find_base(Job& job, std::string reference, PullOp
   co_return co_await fetch(job, std::move(checked), std::move(options));
 }
 
-Task<BuiltImage> TemplateJobs::run_dockerfile(Job& job, std::string upload, BuildOptions options) {
+Task<BuiltImage> TemplateJobs::run_dockerfile(Job& job, UploadPointer upload,
+                                              BuildOptions options) {
   BuildLog& log = *job.log;
   log.note("reading the build context");
   CO_TRY(const auto context,
          co_await parts_.pool.run([&]() -> Result<std::shared_ptr<oci::BuildContext>> {
-           const Fd fd{::open(upload.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+           const Fd fd{::open(upload->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
            if (!fd) {
              return fail_errno("opening the build context");
            }
@@ -123,29 +112,46 @@ Task<BuiltImage> TemplateJobs::run_dockerfile(Job& job, std::string upload, Buil
   co_return co_await build.run();
 }
 
-Task<std::shared_ptr<BuildLog>> TemplateJobs::build(TemplateRef ref, std::string upload,
-                                                    BuildOptions options) {
-  auto file = std::make_shared<UploadedFile>(upload);  // shared with the job's work
-  CO_TRY_DO(parse_network(options.network));
+Result<> TemplateJobs::check_build(const TemplateRef& ref, const BuildOptions& options) const {
+  TRY_DO(parse_network(options.network));
   if (options.arguments.size() > kMaxBuildArguments) {
-    co_return fail(Code::kInvalidArgument,
-                   concat("there are at most ", kMaxBuildArguments, " build arguments"));
+    return fail(Code::kInvalidArgument,
+                concat("there are at most ", kMaxBuildArguments, " build arguments"));
   }
-  CO_TRY_DO(check_free(ref.name));
+  return check_import(ref);
+}
+
+Result<> TemplateJobs::check_import(const TemplateRef& ref) const {
+  TRY_DO(check_free(ref.name));
+  if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
+    TRY_DO(own(ref));
+    return {};
+  }
+  return check_new(ref);
+}
+
+Result<> TemplateJobs::check_import_snapshot(const ImportRequest& request) const {
+  TRY_DO(parts_.sandboxes.templates().find(request.template_name, request.team_id));
+  TRY_DO(check_free(""));
+  return parts_.snapshots.check_new(request.team_id, request.snapshot);
+}
+
+Task<std::shared_ptr<BuildLog>> TemplateJobs::build(TemplateRef ref, UploadPointer upload,
+                                                    BuildOptions options) {
+  CO_TRY_DO(check_build(ref, options));
   Template row;
   if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
     CO_TRY(row, own(ref));
   } else {
     CO_TRY(row, co_await register_new(ref, "{}"));
   }
-  co_return co_await begin(std::move(row), [this, file, upload, options](Job& job) {
+  co_return co_await begin(std::move(row), [this, upload, options](Job& job) {
     return run_dockerfile(job, upload, options);
   });
 }
 
-Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::string upload) {
-  auto file = std::make_shared<UploadedFile>(upload);  // shared with the job's work
-  CO_TRY_DO(check_free(ref.name));
+Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, UploadPointer upload) {
+  CO_TRY_DO(check_import(ref));
   Template row;
   if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
     CO_TRY(row, own(ref));
@@ -153,18 +159,17 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, std::strin
     CO_TRY(row, co_await register_new(ref, "{}"));
   }
   co_return co_await begin(std::move(row),
-                           [this, file, upload](Job& job) { return import_archive(job, upload); });
+                           [this, upload](Job& job) { return import_archive(job, upload); });
 }
 
-Task<Snapshot> TemplateJobs::import_snapshot(std::string upload, ImportRequest request) {
-  const UploadedFile file{upload};
+Task<Snapshot> TemplateJobs::import_snapshot(UploadPointer upload, ImportRequest request) {
   CO_TRY(const Template row,
          parts_.sandboxes.templates().find(request.template_name, request.team_id));
   CO_TRY_DO(check_free(""));
   Job job;
   CO_TRY(job.directory, make_directory(parts_.directory));
   ++running_;  // no layer that nothing refers to is removed meanwhile
-  auto image = co_await import_archive(job, upload);
+  auto image = co_await parts_.scratch.while_room(import_archive(job, upload));
   Result<Snapshot> snapshot = fail(Code::kInternal, "");
   if (image) {
     request.template_name = row.name;
@@ -196,11 +201,11 @@ Task<Snapshot> TemplateJobs::snapshot_image(const BuiltImage& image, ImportReque
   co_return std::move(snapshot);
 }
 
-Task<BuiltImage> TemplateJobs::import_archive(Job& job, std::string upload) {
+Task<BuiltImage> TemplateJobs::import_archive(Job& job, UploadPointer upload) {
   BuildLog& log = *job.log;
   log.note("reading the archive");
   CO_TRY(std::string directory, make_directory(job.directory));
-  oci::FetchRequest request{.archive = std::move(upload),
+  oci::FetchRequest request{.archive = upload->path(),
                             .directory = std::move(directory),
                             .max_blob_bytes = kMaxUploadBytes,
                             .on_line = [&log](std::string_view line) { log.note(line); }};

@@ -52,6 +52,7 @@ constexpr std::size_t kFileThreads = 4;
 constexpr std::size_t kMaxFileQueue = 1024;
 constexpr std::size_t kBucketThreads = 2;
 constexpr std::size_t kMaxBucketQueue = 256;
+constexpr std::size_t kResolverThreads = 8;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -183,10 +184,12 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   CO_TRY_DO(co_await snapshots.start());
   control::VolumeCells volume_cells{reactor, *node, sandboxes};
   io::OffloadPool bucket_threads{"s3", kBucketThreads, kMaxBucketQueue};
+  io::OffloadPool resolver_threads{"resolve", kResolverThreads, kMaxBucketQueue};
   CO_TRY(const auto outgoing_tls, tls::Context::client({}));
   CO_TRY(auto endpoints, s3::EndpointPolicy::parse(options.s3_endpoints));
   s3::Surroundings buckets{.reactor = reactor,
                            .threads = bucket_threads,
+                           .resolvers = resolver_threads,
                            .tls = *outgoing_tls,
                            .clock = clock,
                            .policy = std::move(endpoints)};
@@ -198,11 +201,13 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   io::OffloadPool archive_threads{"archive", kArchiveThreads, kMaxArchiveQueue};
   CO_TRY(const store::Limits build_limits,
          control::decide_limits(control::host_resource_policy(), {}));
+  control::Scratch scratch{layout.db_mount()};
   control::TemplateJobs templates{{.reactor = reactor,
                                    .pool = archive_threads,
                                    .node = *node,
                                    .sandboxes = sandboxes,
                                    .snapshots = snapshots,
+                                   .scratch = scratch,
                                    .store = access,
                                    .clock = clock,
                                    .build_limits = build_limits,
@@ -215,6 +220,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                         .node = *node,
                         .sandboxes = sandboxes,
                         .snapshots = snapshots,
+                        .scratch = scratch,
                         .limits = build_limits,
                         .directory = layout.db_mount() + "/exports"}};
   CO_TRY_DO(co_await diffs.start());

@@ -80,11 +80,11 @@ Bucket::Bucket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Bucket::~Bucket() = default;
 
 Result<std::unique_ptr<Bucket>> Bucket::open(Surroundings& surroundings, const Location& location,
-                                             Credentials credentials) {
+                                             Credentials credentials, const std::string& team_id) {
   TRY(Endpoint endpoint, locate(location));
   TRY_DO(check_credentials(credentials));
   return std::unique_ptr<Bucket>{new Bucket{std::make_unique<Impl>(
-      Impl{Caller{surroundings, std::move(endpoint), std::move(credentials)}})}};
+      Impl{Caller{surroundings, std::move(endpoint), std::move(credentials), team_id}})}};
 }
 
 Task<ObjectInfo> Bucket::head(std::string key) {
@@ -183,6 +183,9 @@ Task<Listing> Bucket::list(ListOptions options) {
   if (!std::ranges::all_of(listing.objects, is_under, &ObjectInfo::key) ||
       !std::ranges::all_of(listing.prefixes, is_under)) {
     co_return fail(Code::kUnavailable, "the bucket's server listed what was not asked for");
+  }
+  if (listing.objects.empty() && listing.prefixes.empty() && !listing.next.empty()) {
+    co_return fail(Code::kUnavailable, "the bucket's server lists nothing and says there is more");
   }
   co_return std::move(listing);
 }

@@ -63,10 +63,10 @@ class BucketTest : public ::testing::Test {
         {.status = step.status, .headers = step.headers, .body = step.body});
   }
 
-  std::unique_ptr<Bucket> open(const char* allowed = "127.0.0.1") {
+  std::unique_ptr<Bucket> open(const char* allowed = "127.0.0.1", const char* team = "team") {
     surroundings_.policy = EndpointPolicy::parse(allowed).value();
     return Bucket::open(surroundings_, location_,
-                        {secrets::Plaintext{"key"}, secrets::Plaintext{"hidden"}, {}})
+                        {secrets::Plaintext{"key"}, secrets::Plaintext{"hidden"}, {}}, team)
         .value();
   }
 
@@ -92,8 +92,12 @@ class BucketTest : public ::testing::Test {
   io::OffloadPool pool_{"resolve", 1, 16};
   const std::unique_ptr<tls::Context> tls_ = tls::Context::client({}).value();
   SystemWallClock clock_;
-  Surroundings surroundings_{
-      .reactor = server_.reactor(), .threads = pool_, .tls = *tls_, .clock = clock_, .policy = {}};
+  Surroundings surroundings_{.reactor = server_.reactor(),
+                             .threads = pool_,
+                             .resolvers = pool_,
+                             .tls = *tls_,
+                             .clock = clock_,
+                             .policy = {}};
   Location location_;
   std::deque<Step> script_;
   std::vector<Seen> seen_;
@@ -224,9 +228,29 @@ TEST_F(BucketTest, CredentialsThatCannotBeSentAreRefused) {
   for (const auto& [id, key] : std::vector<std::pair<std::string, std::string>>{
            {"", "x"}, {"x", ""}, {"a b", "x"}, {"a/b", "x"}, {"a\r\nb", "x"}, {"a", "x\n"}}) {
     const auto opened = Bucket::open(surroundings_, location_,
-                                     {secrets::Plaintext{id}, secrets::Plaintext{key}, {}});
+                                     {secrets::Plaintext{id}, secrets::Plaintext{key}, {}}, "team");
     EXPECT_FALSE(opened) << id;
   }
+}
+
+// Such a server could keep us for ever.
+TEST_F(BucketTest, AnEmptyPageThatSaysThereIsMoreIsRefused) {
+  script_ = {{.body = "<ListBucketResult><IsTruncated>true</IsTruncated>"
+                      "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"}};
+  const auto bucket = open();
+  const auto listed = server_.run(bucket->list({}));
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Code::kUnavailable);
+}
+
+TEST_F(BucketTest, ATeamHasAShareOfTheMemoryForUploads) {
+  const auto bucket = open();
+  const auto of_other = open("127.0.0.1", "other");
+  surroundings_.teams["team"].upload_bytes = kMaxTeamUploadBytes;
+  EXPECT_EQ(server_.run(write(*bucket, "x")).error().code, Code::kResourceExhausted);
+  script_ = {{.status = 200, .headers = {{"etag", "\"e\""}}}};
+  EXPECT_TRUE(server_.run(write(*of_other, "x")));
+  surroundings_.teams["team"].upload_bytes = 0;
 }
 
 }  // namespace

@@ -31,7 +31,32 @@ bool is_worth_repeating(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
 }
 
+// Counts for as long as it lives.
+class Lookup {
+ public:
+  explicit Lookup(TeamShare& share) : share_(share) { ++share_.lookups; }
+  ~Lookup() {
+    --share_.lookups;
+    share_.looked_up.set();
+  }
+  Lookup(const Lookup&) = delete;
+  Lookup& operator=(const Lookup&) = delete;
+
+ private:
+  TeamShare& share_;
+};
+
 }  // namespace
+
+// A team whose name server does not answer waits for itself and for nobody else.
+Task<std::vector<io::IpAddress>> Caller::look_up() {
+  while (share_.lookups >= kMaxTeamLookups) {
+    share_.looked_up.clear();
+    CO_TRY_DO(co_await share_.looked_up.wait());
+  }
+  const Lookup turn{share_};
+  co_return co_await io::resolve_host(surroundings_.resolvers, endpoint_.url.host);
+}
 
 Task<std::unique_ptr<http::Client>> Caller::take_client() {
   const Instant now = surroundings_.reactor.now();
@@ -41,8 +66,7 @@ Task<std::unique_ptr<http::Client>> Caller::take_client() {
     idle_.pop_back();
     co_return std::move(client);
   }
-  CO_TRY(const auto addresses,
-         co_await io::resolve_host(surroundings_.threads, endpoint_.url.host));
+  CO_TRY(const auto addresses, co_await look_up());
   CO_TRY(const auto address, surroundings_.policy.choose(endpoint_.url, addresses));
   http::Url url = endpoint_.url;
   url.address = address.text();

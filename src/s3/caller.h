@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "http/client.h"
+#include "io/address.h"
 #include "s3/room.h"
 #include "s3/signature.h"
 
@@ -35,8 +36,10 @@ struct Reply {
 
 class Caller {
  public:
-  Caller(Surroundings& surroundings, Endpoint endpoint, Credentials credentials)
+  Caller(Surroundings& surroundings, Endpoint endpoint, Credentials credentials,
+         const std::string& team_id)
       : surroundings_(surroundings),
+        share_(surroundings.teams[team_id]),
         endpoint_(std::move(endpoint)),
         credentials_(std::move(credentials)) {}
 
@@ -47,6 +50,7 @@ class Caller {
   // For the next call.
   void park(std::unique_ptr<http::Client> client);
   Surroundings& surroundings() { return surroundings_; }
+  TeamShare& share() { return share_; }
   // As x-amz-copy-source wants it.
   std::string copy_source(std::string_view key) const {
     return encode_path(concat("/", endpoint_.bucket, "/", key));
@@ -58,10 +62,12 @@ class Caller {
     Instant since;
   };
   Task<std::unique_ptr<http::Client>> take_client();
+  Task<std::vector<io::IpAddress>> look_up();
   Task<std::string> digest_of(const Call& call);
   Task<Reply> attempt(const Call& call);
 
   Surroundings& surroundings_;
+  TeamShare& share_;
   Endpoint endpoint_;
   Credentials credentials_;
   std::vector<Idle> idle_;

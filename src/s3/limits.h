@@ -29,6 +29,9 @@ inline constexpr std::uint64_t kMaxObjectBytes = kPartBytes * kMaxParts;
 inline constexpr std::uint64_t kMaxCopyBytes = std::uint64_t{5} << 30;  // S3's own, in one call
 // Of all uploads under way together; while a part is sent it is in memory twice.
 inline constexpr std::size_t kMaxUploadBytes = std::size_t{128} << 20;
+inline constexpr std::size_t kMaxTeamUploadBytes = kMaxUploadBytes / 4;
+// Lookups of names, which nobody can cut short.
+inline constexpr std::size_t kMaxTeamLookups = 2;
 
 inline constexpr std::size_t kMaxAccessKeyBytes = 256;
 inline constexpr std::size_t kMaxSecretKeyBytes = 1024;

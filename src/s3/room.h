@@ -6,12 +6,14 @@
 // have our codes and name S3's code in `reason`; none quotes what the server said.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/task.h"
 #include "s3/answers.h"
 #include "s3/credentials.h"
 #include "s3/endpoint.h"
@@ -26,14 +28,23 @@ class Context;
 
 namespace atl::s3 {
 
+// What the buckets of one team take of that.
+struct TeamShare {
+  std::size_t upload_bytes = 0;
+  std::size_t lookups = 0;
+  Event looked_up;
+};
+
 // What all buckets of a process share. Outlives them.
 struct Surroundings {
   io::Reactor& reactor;
-  io::OffloadPool& threads;  // where names are looked up and large bodies hashed
+  io::OffloadPool& threads;    // where large bodies are hashed
+  io::OffloadPool& resolvers;  // where names are looked up: a name server may take its time
   const tls::Context& tls;
   const WallClock& clock;
   EndpointPolicy policy;
   std::size_t upload_bytes = 0;  // held by uploads now; see kMaxUploadBytes
+  std::map<std::string, TeamShare> teams{};
 };
 
 struct Range {
@@ -82,7 +93,7 @@ struct ListOptions {
 class Bucket {
  public:
   static Result<std::unique_ptr<Bucket>> open(Surroundings& surroundings, const Location& location,
-                                              Credentials credentials);
+                                              Credentials credentials, const std::string& team_id);
   ~Bucket();
   Bucket(const Bucket&) = delete;
   Bucket& operator=(const Bucket&) = delete;

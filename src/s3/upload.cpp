@@ -22,26 +22,32 @@ constexpr const char* kMarkField = "x-amz-meta-atoll-upload";
 // A share of the memory for uploads: grows with the part, is given back when it goes.
 class Share {
  public:
-  explicit Share(Surroundings& surroundings) : surroundings_(surroundings) {}
+  explicit Share(Caller& caller) : surroundings_(caller.surroundings()), team_(caller.share()) {}
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
-  ~Share() { surroundings_.upload_bytes -= held_; }
+  ~Share() {
+    surroundings_.upload_bytes -= held_;
+    team_.upload_bytes -= held_;
+  }
 
   Result<> hold(std::size_t bytes) {
     const std::size_t wanted = (bytes + kShareStepBytes - 1) / kShareStepBytes * kShareStepBytes;
     if (wanted <= held_) {
       return {};
     }
-    if (surroundings_.upload_bytes + wanted - held_ > kMaxUploadBytes) {
+    if (surroundings_.upload_bytes + wanted - held_ > kMaxUploadBytes ||
+        team_.upload_bytes + wanted - held_ > kMaxTeamUploadBytes) {
       return fail(Code::kResourceExhausted, "too many uploads to buckets at once; try again later");
     }
     surroundings_.upload_bytes += wanted - held_;
+    team_.upload_bytes += wanted - held_;
     held_ = wanted;
     return {};
   }
 
  private:
   Surroundings& surroundings_;
+  TeamShare& team_;
   std::size_t held_ = 0;
 };
 
@@ -67,7 +73,7 @@ class Upload final : public ObjectWriter {
         caller_(caller),
         key_(std::move(key)),
         options_(std::move(options)),
-        share_(caller.surroundings()) {}
+        share_(caller) {}
 
   Task<> write(std::string_view bytes) override {
     while (!bytes.empty()) {

@@ -75,11 +75,13 @@ class ContractTest : public NativeApiTest {
   }
 
   io::OffloadPool archives_{"archive", 1, 10};
+  control::Scratch scratch_{directory_.path()};
   control::TemplateJobs jobs_{{.reactor = reactor_,
                                .pool = archives_,
                                .node = node_,
                                .sandboxes = sandboxes_,
                                .snapshots = snapshots_,
+                               .scratch = scratch_,
                                .store = access_,
                                .clock = clock_,
                                .build_limits = {},
@@ -89,6 +91,7 @@ class ContractTest : public NativeApiTest {
                          .node = node_,
                          .sandboxes = sandboxes_,
                          .snapshots = snapshots_,
+                         .scratch = scratch_,
                          .limits = {},
                          .directory = directory_.path() + "/exports"}};
   NativeApi whole_{sandboxes_, snapshots_, contexts_,       identity_, clock_,

@@ -1,8 +1,5 @@
 #include "service/native/template_routes.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/strings.h"
 #include "control/limits.h"
 #include "service/native/envelope.h"
@@ -251,14 +248,16 @@ Task<> TemplateRoutes::pull(NativeExchange& exchange, std::string id) {
 
 Task<> TemplateRoutes::build(NativeExchange& exchange, std::string id) {
   CO_TRY(auto options, parse_build(exchange.request()));
-  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY_DO(jobs_->check_build({exchange.principal().team_id, id}, options));
+  CO_TRY(auto upload, co_await receive_upload(exchange));
   CO_TRY(auto log, co_await jobs_->build({exchange.principal().team_id, id}, std::move(upload),
                                          std::move(options)));
   co_return co_await follow(exchange, std::move(id), std::move(log), true);
 }
 
 Task<> TemplateRoutes::import(NativeExchange& exchange, std::string id) {
-  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY_DO(jobs_->check_import({exchange.principal().team_id, id}));
+  CO_TRY(auto upload, co_await receive_upload(exchange));
   CO_TRY(auto log, co_await jobs_->import({exchange.principal().team_id, id}, std::move(upload)));
   co_return co_await follow(exchange, std::move(id), std::move(log), true);
 }
@@ -272,7 +271,8 @@ Task<> TemplateRoutes::import_snapshot(NativeExchange& exchange) {
       .snapshot = {.name = http::query_value(query, "name").value_or(""),
                    .description = http::query_value(query, "description").value_or(""),
                    .expires_at = std::nullopt}};
-  CO_TRY(std::string upload, co_await receive_upload(exchange));
+  CO_TRY_DO(jobs_->check_import_snapshot(request));
+  CO_TRY(auto upload, co_await receive_upload(exchange));
   CO_TRY(const auto snapshot,
          co_await while_client_waits(
              exchange, jobs_->import_snapshot(std::move(upload), std::move(request))));
@@ -285,44 +285,27 @@ Task<> TemplateRoutes::logs(NativeExchange& exchange, std::string id) {
   co_return co_await follow(exchange, value.name, std::move(log), false);
 }
 
-Task<std::string> TemplateRoutes::receive_upload(NativeExchange& exchange) {
-  const std::string path = jobs_->new_upload();
-  const Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (!file) {
-    co_return fail_errno("storing the upload");
-  }
+Task<control::UploadPointer> TemplateRoutes::receive_upload(NativeExchange& exchange) {
+  CO_TRY(auto upload,
+         jobs_->begin_upload(exchange.principal().team_id, exchange.body().length().value_or(0)));
   std::string buffer(kPieceBytes, '\0');
-  std::uint64_t total = 0;
-  Result<> received;
   for (;;) {
     std::size_t filled = 0;
     while (filled < buffer.size()) {
-      const auto got = co_await exchange.body().read(std::span{buffer}.subspan(filled));
-      if (!got || *got == 0) {
-        received = got ? Result<>{} : Result<>{fail(got.error())};
+      CO_TRY(const std::size_t got,
+             co_await exchange.body().read(std::span{buffer}.subspan(filled)));
+      if (got == 0) {
         break;
       }
-      filled += *got;
+      filled += got;
     }
-    total += filled;
-    if (received && total > control::kMaxUploadBytes) {
-      received =
-          fail(Code::kResourceExhausted,
-               concat("the upload is larger than ", format_quantity(control::kMaxUploadBytes)),
-               "request_too_large");
+    if (filled > 0) {
+      CO_TRY_DO(co_await jobs_->append_upload(*upload, {buffer.data(), filled}));
     }
-    if (received && filled > 0) {
-      received = co_await jobs_->append_upload(file.get(), {buffer.data(), filled});
-    }
-    if (!received || filled < buffer.size()) {
-      break;
+    if (filled < buffer.size()) {
+      co_return std::move(upload);
     }
   }
-  if (!received) {
-    ::unlink(path.c_str());
-    co_return fail(std::move(received).error());
-  }
-  co_return path;
 }
 
 Task<> TemplateRoutes::follow(NativeExchange& exchange, std::string id,

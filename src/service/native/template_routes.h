@@ -30,7 +30,7 @@ class TemplateRoutes {
 
   Json template_json(const control::Template& value) const;
   Result<control::Template> visible(const NativeExchange& exchange, std::string_view id) const;
-  Task<std::string> receive_upload(NativeExchange& exchange);
+  Task<control::UploadPointer> receive_upload(NativeExchange& exchange);
   // The log of a job, to its end. `owner`: the job ends when the client leaves.
   Task<> follow(NativeExchange& exchange, std::string id, std::shared_ptr<control::BuildLog> log,
                 bool owner);
