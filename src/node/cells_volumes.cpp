@@ -58,7 +58,7 @@ Result<> Cells::begin_exchange(const std::string& volume) {
 
 Result<> Cells::restore_volume(const VolumeRequest& request) {
   TRY_DO(begin_exchange(request.volume));
-  auto restored = Volumes{parts_.pool}.restore(request);
+  auto restored = Volumes{parts_.pool, locks_}.restore(request);
   const std::lock_guard guard{mutex_};
   exchanging_.erase(request.volume);
   return restored;

@@ -169,7 +169,8 @@ TEST_F(CellVolumesTest, APauseWaitsForTheVolumesToo) {
 TEST_F(CellVolumesTest, ADiskIsNotExchangedUnderACell) {
   for (const bool read_only : {false, true}) {
     ASSERT_TRUE(pool_.create_upper("vol-a", 0));
-    ASSERT_TRUE(Volumes{pool_}.snapshot({.volume = "vol-a", .snapshot = "vsnap-1"}));
+    Volumes volumes{pool_, cells_->locks()};
+    ASSERT_TRUE(volumes.snapshot({.volume = "vol-a", .snapshot = "vsnap-1"}));
     CreateRequest wanted = request("a");
     wanted.mounts = {{"vol-a", "/a", read_only}};
     ASSERT_TRUE(cells_->create(wanted));
