@@ -29,8 +29,8 @@ Result<std::optional<std::uint32_t>> parse_id(const Fields& fields, std::string_
 
 Result<> parse_s3(const Fields& volume, control::VolumeCreate& request) {
   TRY(const auto fields,
-      volume.object("s3", {"provider", "bucket", "prefix", "region", "endpoint_url",
-                                    "access_key", "secret_key", "session_token"}));
+      volume.object("s3", {"provider", "bucket", "prefix", "region", "endpoint_url", "access_key",
+                           "secret_key", "session_token"}));
   control::S3Settings settings;
   TRY(const auto provider, fields.string("provider"));
   TRY(settings.location.bucket, fields.required_string("bucket"));
