@@ -1,5 +1,6 @@
 // Volumes that go back, are forked, or are looked at while they change.
 #include "control/volumes_fixture.h"
+#include "io/stream.h"
 
 namespace atl::control {
 namespace {
@@ -182,6 +183,27 @@ TEST_F(VolumesTest, AForkThatWasCutShortIsSettledAtTheStart) {
   EXPECT_TRUE(get((*used)[0][0].volume_id));
   EXPECT_FALSE(node_.volumes.contains((*unused)[0][0].volume_id));
   EXPECT_EQ(rows(), 2U);
+}
+
+// Two find it dead at the same time; what one has started is not ended by the other.
+TEST_F(VolumesTest, ADeadCellForFilesIsStartedOnce) {
+  const std::string socket = directory_.path() + "/silent.sock";
+  const auto listener = io::Listener::bind_unix(socket, 0600);
+  ASSERT_TRUE(listener);
+  node_.guest_socket_of = [&](const std::string&) { return socket; };
+  const std::string id = make();
+  ASSERT_TRUE(simulation_.run(volumes_->open({kTeam, id})));
+  const auto before = node_.creates;
+  node_.latency = [] { return std::chrono::milliseconds{20}; };
+  const Volume row = get(id)->volume;
+  Scope asking{simulation_.loop};
+  std::optional<Result<std::unique_ptr<Files>>> one;
+  std::optional<Result<std::unique_ptr<Files>>> other;
+  asking.spawn("one", Simulation::store_result(cells_->open(row), one));
+  asking.spawn("other", Simulation::store_result(cells_->open(row), other));
+  EXPECT_TRUE(simulation_.run(asking.join()));
+  ASSERT_TRUE(one && other && *one && *other);
+  EXPECT_EQ(node_.creates, before + 1);
 }
 
 TEST_F(VolumesTest, ACellForFilesThatCannotBeEndedIsTriedAgain) {
