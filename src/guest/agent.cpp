@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/strings.h"
 #include "guest/file_worker.h"
+#include "guest/host_keys.h"
 #include "guest/limits.h"
 #include "guest/warm_worker.h"
 
@@ -108,6 +110,10 @@ void Agent::on_connect() {
 }
 
 void Agent::admit(Fd socket) {
+  // A dump that goes on as a fork finds a disk without the keys of its parent.
+  if (std::exchange(may_be_a_copy_, false)) {
+    make_missing_host_keys();
+  }
   const bool full = connections_.size() >= kMaxConnections && !drop_oldest_idle();
   Connection& connection = connections_.emplace_back(static_cast<Connection::Owner&>(*this), *loop_,
                                                      std::move(socket), next_serial_++);
@@ -301,6 +307,7 @@ void Agent::on_child() {
     // A sender without a pid here is outside: the host is about to dump this sandbox.
     if (info.ssi_signo == SIGPWR && info.ssi_pid == 0) {
       close_connections();
+      may_be_a_copy_ = true;
     }
   }
   for (;;) {

@@ -57,6 +57,7 @@ class Agent final : private Connection::Owner {
   std::set<pid_t> captures_;
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
+  bool may_be_a_copy_ = false;  // a dump was about to be made
 };
 
 }  // namespace atl::guest

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -120,13 +121,14 @@ class Cells {
   Result<SnapshotAnswer> snapshot_with_memory(const SnapshotRequest& request);
 
   Result<> check_room_for(const std::string& id);
-  Result<std::uint64_t> dump_to(const Entry& entry, const std::string& name);
-  Result<DumpAnswer> dump_and_end(const Entry& entry);
+  Result<std::uint64_t> dump_to(const Entry& entry, const std::string& name,
+                                std::chrono::seconds time_limit);
+  Result<DumpAnswer> dump_and_end(const Entry& entry, std::chrono::seconds time_limit);
   Result<std::string> choose_dump(const CreateRequest& request);
   Result<Entry> build_with_memory(const CreateRequest& request, const runtime::CellSpec& spec,
                                   const StoredCell& stored, CellInfo& info);
   Result<Entry> finish_restore(const std::string& dump, Result<Entry> entry);
-  bool stop_one(const std::string& id, bool in_time);
+  bool stop_one(const std::string& id, std::chrono::seconds time_left);
   Result<> recover_dumps();
 
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);

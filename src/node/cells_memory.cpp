@@ -3,18 +3,37 @@
 // A dump is made while the cell stands still, and its processes end only when it is whole, so a
 // failure or a crash leaves the cell as it was, frozen. It belongs to the disk as that is then:
 // whatever starts the cell without it, or changes its disk, removes it first.
+#include <fcntl.h>
+#include <linux/random.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "base/fault_point.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "node/cells.h"
 #include "node/limits.h"
 
 namespace atl::node {
+
+namespace {
+
+// Programs draw random numbers ahead and keep them in memory (getrandom of the vDSO does): what
+// goes on more than once must draw anew. The kernel tells them by the number of its own seed.
+Result<> renew_randomness() {
+  const Fd random{::open("/dev/urandom", O_RDONLY | O_CLOEXEC)};
+  if (!random || ::ioctl(random.get(), RNDRESEEDCRNG) != 0) {
+    return fail_errno("renewing the randomness of a fork");
+  }
+  return {};
+}
+
+}  // namespace
 
 // A dump is as large as the memory it is made from.
 Result<> Cells::check_room_for(const std::string& id) {
@@ -29,7 +48,8 @@ Result<> Cells::check_room_for(const std::string& id) {
   return {};
 }
 
-Result<std::uint64_t> Cells::dump_to(const Entry& entry, const std::string& name) {
+Result<std::uint64_t> Cells::dump_to(const Entry& entry, const std::string& name,
+                                     std::chrono::seconds time_limit) {
   if (is_passing_cell(entry.stored.id)) {
     return fail(Code::kFailedPrecondition, "a cell that only passes is not dumped", "not_dumpable");
   }
@@ -40,7 +60,9 @@ Result<std::uint64_t> Cells::dump_to(const Entry& entry, const std::string& name
   auto bytes =
       parts_.runtime.dump({.record = {entry.stored.id, entry.stored.pid, entry.stored.start_time},
                            .directory = directory,
-                           .guest_socket = socket_path(entry.stored.id)});
+                           .guest_socket = socket_path(entry.stored.id),
+                           .time_limit = time_limit == kAnyTime ? kDumpTime : time_limit,
+                           .time_for_memory = time_limit == kAnyTime});
   ATOLL_FAULT_POINT("node.dump.written");
   if (bytes) {
     if (auto finished = parts_.dumps.finish(name); !finished) {
@@ -50,19 +72,26 @@ Result<std::uint64_t> Cells::dump_to(const Entry& entry, const std::string& name
   if (!bytes) {
     parts_.dumps.abandon(name);
   }
+  if (!bytes && bytes.error().reason == runtime::kDumpCutShort) {
+    LOG_ERROR("a dump was cut short; its cell ends and starts from its disk",
+              {"cell", entry.stored.id}, {"error", bytes.error()});
+    TRY_DO(end_processes(entry));
+    TRY_DO(parts_.records.put(find(entry.stored.id)->stored));
+    parts_.on_died(entry.stored.id);
+  }
   return bytes;
 }
 
 Result<DumpAnswer> Cells::dump(const std::string& id) {
   const IdLocks::Guard guard = locks_.lock(id);
   TRY(const Entry entry, require_running(id));
-  return dump_and_end(entry);
+  return dump_and_end(entry, kAnyTime);
 }
 
 // REQUIRES: the id's lock.
-Result<DumpAnswer> Cells::dump_and_end(const Entry& entry) {
+Result<DumpAnswer> Cells::dump_and_end(const Entry& entry, std::chrono::seconds time_limit) {
   const std::string& id = entry.stored.id;
-  TRY(const std::uint64_t bytes, dump_to(entry, Dumps::of_cell(id)));
+  TRY(const std::uint64_t bytes, dump_to(entry, Dumps::of_cell(id), time_limit));
   ATOLL_FAULT_POINT("node.dump.whole");
   TRY_DO(end_processes(entry));
   TRY_DO(parts_.records.put(find(id)->stored));
@@ -84,7 +113,8 @@ Result<SnapshotAnswer> Cells::snapshot_with_memory(const SnapshotRequest& reques
   const auto begin = std::chrono::steady_clock::now();
   Result<> taken;
   if (running) {
-    if (auto dumped = dump_to(*entry, name); !dumped) {
+    if (auto dumped = dump_to(*entry, name, kAnyTime); !dumped) {
+      moved = moved && dumped.error().reason != runtime::kDumpCutShort;  // else it has ended
       taken = fail(std::move(dumped).error());
     }
   } else {
@@ -149,6 +179,8 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
       used = true;
       return parts_.dumps.use_up(dump);
     };
+  } else {
+    restored.before_resume = [] { return renew_randomness(); };
   }
   auto entry = build(request, std::move(restored), stored);
   info.restored = entry.has_value();
@@ -193,13 +225,14 @@ Result<> Cells::recover_dumps() {
 }
 
 // True when it has ended, with or without its memory.
-bool Cells::stop_one(const std::string& id, bool in_time) {
+bool Cells::stop_one(const std::string& id, std::chrono::seconds time_left) {
   const bool passing = is_passing_cell(id);
-  if (!passing && in_time && parts_.runtime.capabilities().memory_dump.possible) {
+  if (!passing && time_left > kStopDumpGrace &&
+      parts_.runtime.capabilities().memory_dump.possible) {
     const IdLocks::Guard guard = locks_.lock(id);
     const std::optional<Entry> entry = find(id);
     if (entry && entry->ticket != 0) {
-      const auto dumped = dump_and_end(*entry);
+      const auto dumped = dump_and_end(*entry, time_left);
       if (dumped) {
         return true;  // its record stays, so the next start knows
       }
@@ -221,7 +254,7 @@ Result<> Cells::stop() {
       ids.push_back(id);
     }
   }
-  const auto deadline = std::chrono::steady_clock::now() + kStopDumpTime;
+  const auto deadline = std::chrono::steady_clock::now() + kStopDumpTime + kStopDumpGrace;
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> failed{0};
   {
@@ -229,7 +262,9 @@ Result<> Cells::stop() {
     for (std::size_t i = 0; i < std::min(kStopThreads, ids.size()); ++i) {
       threads.emplace_back([&] {
         for (std::size_t at = next++; at < ids.size(); at = next++) {
-          failed += stop_one(ids[at], std::chrono::steady_clock::now() < deadline) ? 0 : 1;
+          const auto left =
+              std::chrono::floor<std::chrono::seconds>(deadline - std::chrono::steady_clock::now());
+          failed += stop_one(ids[at], left) ? 0 : 1;
         }
       });
     }

@@ -25,6 +25,11 @@ inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
 // How long a node that stops goes on beginning dumps. A supervisor waits a minute for it.
 inline constexpr std::chrono::seconds kStopDumpTime{20};
+// How much longer one that has begun may take: what is not done by then loses its memory.
+inline constexpr std::chrono::seconds kStopDumpGrace{20};
+// A dump, beside what much memory takes; kAnyTime asks for that.
+inline constexpr std::chrono::seconds kDumpTime{60};
+inline constexpr std::chrono::seconds kAnyTime{0};
 // Free space of the pool below which no new disk is made: a fiftieth of it, within these.
 inline constexpr std::uint64_t kMinPoolReserveBytes = 64ULL << 20;
 inline constexpr std::uint64_t kMaxPoolReserveBytes = 256ULL << 20;

@@ -6,10 +6,12 @@
 // from several threads for different cells. Only code in runtime/ knows which backend it is.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -53,6 +55,7 @@ struct VolumeMount {
 inline constexpr std::size_t kMaxVolumeMounts = 16;
 
 inline constexpr std::string_view kDumpRefused = "dump_refused";
+inline constexpr std::string_view kDumpCutShort = "dump_cut_short";
 
 struct CellSpec {
   std::string id;                       // [a-z0-9-]{1,63}
@@ -96,6 +99,10 @@ struct DumpSpec {
   CellRecord record;
   std::string directory;     // an empty one that only root can enter
   std::string guest_socket;  // as in its CellSpec
+  // Beside what much memory takes: a dump that is not done by then is cut short. The reason is
+  // kDumpCutShort, and the cell, which is frozen, must end: foreign code may be in its processes.
+  std::chrono::seconds time_limit{60};
+  bool time_for_memory = true;
 };
 
 struct Cell {

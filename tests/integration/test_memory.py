@@ -386,6 +386,36 @@ def test_forks_have_the_processes_of_their_parent(create, client, server, dumps)
             client.call("DELETE", child.path)
 
 
+def test_forks_with_memory_do_not_share_their_chance(create, client, dumps):
+    parent = create()
+    repl = python(parent)
+    shell = client.expect(201, "POST", f"{parent.path}/contexts",
+                          {"type": "repl", "repl": {"alias": "bash"}}).data["id"]
+    run_code(parent, repl, "import os, random, ssl, tempfile, uuid; random.random()")
+    run_code(parent, shell, "echo $RANDOM")
+    answer = client.expect(201, "POST", f"{parent.path}/fork",
+                           {"memory": True, "count": 2, "start": True}).data
+    children = [Sandbox(client, child["id"]) for child in answer["sandboxes"]]
+    draws = ("random.random()", "uuid.uuid4().hex", "os.urandom(16).hex()",
+             "ssl.RAND_bytes(16).hex()", "next(tempfile._get_candidate_names())",
+             "open('/etc/machine-id').read()", "open('/etc/hostname').read()",
+             "open('/proc/sys/kernel/random/boot_id').read()")
+    try:
+        for draw in draws:
+            drawn = [run_code(each, repl, draw) for each in (parent, *children)]
+            assert len(set(drawn)) == 3, (draw, drawn)
+        drawn = [run_code(each, shell, "echo $RANDOM $RANDOM $RANDOM")
+                 for each in (parent, *children)]
+        assert len(set(drawn)) == 3, drawn
+        # But it is the same sandbox that comes back from its own dump.
+        own = [run_code(parent, repl, draw) for draw in draws[-3:]]
+        call(parent, "pause", {"memory": "disk"})
+        assert [run_code(parent, repl, draw) for draw in draws[-3:]] == own
+    finally:
+        for child in children:
+            client.call("DELETE", child.path)
+
+
 def test_an_idle_pause_goes_to_disk(own_server):
     server = own_server("--dump-after", "1")
     sandbox = server.client.create()

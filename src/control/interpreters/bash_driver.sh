@@ -7,6 +7,16 @@ __atoll_run() {
   # The code must not read the channel, and what it starts must not inherit it.
   eval "$1" 3>&- 4>&- </dev/null
 }
+# Memory that goes on as another sandbox (a fork) must not draw the same numbers.
+__atoll_renew() {
+  local now=
+  { read -r now < /proc/sys/kernel/random/boot_id; } 2>/dev/null
+  [ "$now" = "$__atoll_boot" ] && return
+  [ -n "$__atoll_boot" ] && RANDOM=${SRANDOM:-$$}
+  __atoll_boot=$now
+}
+__atoll_boot=
+__atoll_renew
 __atoll_leave='__atoll_interrupted=1
   return 130'
 trap : INT
@@ -15,6 +25,7 @@ while IFS=' ' read -r -u 3 __atoll_verb __atoll_id __atoll_body; do
   [ "$__atoll_verb" = resize ] && export LINES=$__atoll_id COLUMNS=$__atoll_body
   [ "$__atoll_verb" = exec ] || continue
   __atoll_code=$(printf %s "$__atoll_body" | base64 -d 3>&-; printf x)
+  __atoll_renew
   __atoll_interrupted=
   trap "$__atoll_leave" INT
   __atoll_run "${__atoll_code%x}"

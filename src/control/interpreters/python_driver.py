@@ -400,7 +400,26 @@ def renew_entropy():
         main_thread._set_native_id()
 
 
+def read_boot_id():
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def renew_in_a_fork():
+    """Memory that goes on as another sandbox has the same variables, but another boot id."""
+    global boot_id
+    now = read_boot_id()
+    if now != boot_id:
+        boot_id = now
+        renew_entropy()
+
+
 def main():
+    global boot_id
+    boot_id = read_boot_id()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for fd in (0, 1, 2):
         os.dup2(fd, SPARE_FIRST + fd, inheritable=False)
@@ -417,6 +436,7 @@ def main():
     say_ready()
     for line in channel.lines():
         verb, identifier, body = line.decode().split(" ", 2)
+        renew_in_a_fork()
         if verb == "exec":
             execute(interpreter, identifier, base64.b64decode(body).decode("utf-8", "replace"))
         elif verb == "copy":

@@ -111,7 +111,8 @@ Result<> save_trees(const DumpSpec& spec, const std::vector<std::string>& places
     if (!file) {
       return fail_errno("making a file of the dump");
     }
-    TRY_DO(visit_cell({.pid = spec.record.pid},
+    TRY(const Fd guest, open_process(spec.record.pid, spec.record.start_time));
+    TRY_DO(visit_cell({.pidfd = guest.get(), .kept_fd = file.get(), .time_limit = spec.time_limit},
                       [&] { return save_memory_tree(tree.directory, file.get()); }));
     struct stat status{};
     if (::fstat(file.get(), &status) != 0 || (status.st_size == 0 && ::unlink(path.c_str()) != 0)) {
@@ -119,6 +120,23 @@ Result<> save_trees(const DumpSpec& spec, const std::vector<std::string>& places
     }
   }
   return {};
+}
+
+// A path of the cell's tree: no link is followed, and only a plain file is read. Empty if none.
+std::string read_cell_boot_id(int pid) {
+  const Fd root{::open(concat("/proc/", pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  open_how how{};
+  how.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const Fd file{root ? openat2_call(root.get(), "sys/kernel/boot_id", &how) : -1};
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return {};
+  }
+  std::string text(kMaxBootIdBytes, '\0');
+  const ssize_t got = ::read(file.get(), text.data(), text.size());
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
 }
 
 // "(00.052) Error (criu/tty.c:123): message": the first is the cause, the others follow from it.
@@ -178,9 +196,14 @@ Result<> run_dump(const CriuTools& tools, const DumpSpec& spec, const std::strin
   for (const std::string& place : places) {  // made by the runtime, not by criu
     words.insert(words.end(), {"--external", concat("mnt[", place, "]:", place)});
   }
-  TRY(const CriuRun run, run_criu(tools, words, lock.get()));
+  TRY(const CriuRun run, run_criu(tools, words, {lock.get(), spec.time_limit}));
   if (run.exit_status == 0) {
     return {};
+  }
+  if (run.exit_status < 0) {
+    return fail(Code::kDeadlineExceeded,
+                run.in_time ? "criu was killed" : "its memory could not be written in time",
+                std::string{kDumpCutShort});
   }
   const std::string log = read_file(images + "/dump.log", kMaxProcBytes).value_or(run.output);
   return fail(Code::kFailedPrecondition, concat("its processes cannot be dumped: ", reason_in(log)),
@@ -223,10 +246,8 @@ Result<std::uint64_t> dump_cell(const CriuTools& tools, const DumpSpec& spec,
   TRY(const std::uint64_t bytes, prepare_images(dumped_images(spec.directory)));
   // The very program that ran, which after an upgrade is not the one of today.
   TRY_DO(copy_program(concat("/proc/", spec.record.pid, "/exe"), dumped_guest(spec.directory)));
-  const auto cell_boot_id =
-      read_file(concat("/proc/", spec.record.pid, "/root/sys/kernel/boot_id"), kMaxBootIdBytes);
-  if (cell_boot_id) {
-    TRY_DO(replace_file(dumped_boot_id(spec.directory), *cell_boot_id, {}));
+  if (const std::string boot_id = read_cell_boot_id(spec.record.pid); !boot_id.empty()) {
+    TRY_DO(replace_file(dumped_boot_id(spec.directory), boot_id, {}));
   }
   TRY_DO(write_dump_facts(spec.directory, facts));
   return bytes;

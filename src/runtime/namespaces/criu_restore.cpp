@@ -175,7 +175,9 @@ Result<> load_trees(const CellSpec& spec, int criu_pid) {
     if (!file) {
       return fail_errno("opening a file of the dump");
     }
-    TRY_DO(visit_cell({.pid = criu_pid}, [&] { return load_tree(tree.directory, file.get()); }));
+    const Fd criu{pidfd_open_call(criu_pid)};  // our child, so the pid is its
+    TRY_DO(visit_cell({.pidfd = criu.get(), .kept_fd = file.get()},
+                      [&] { return load_tree(tree.directory, file.get()); }));
   }
   return {};
 }
@@ -247,6 +249,8 @@ class Dialogue {
   Dialogue(int channel, const CellSpec& spec, const Restoring& restoring, CellNamespaces own)
       : channel_(channel), spec_(spec), restoring_(restoring), own_(own) {}
 
+  Fd take_init() { return std::move(init_); }
+
   // The host pid of the restored guest.
   Result<int> run(Clock::time_point deadline) {
     for (;;) {
@@ -257,9 +261,9 @@ class Dialogue {
       TRY(const std::string datagram, std::move(received));
       TRY(const Message message, parse_message(datagram));
       if (message.type != rpc::kNotify) {
-        if (message.type == rpc::kRestore && message.success && message.pid > 0 && resumed_) {
-          TRY_DO(check_pid(message.pid));
-          return message.pid;
+        if (message.type == rpc::kRestore && message.success && resumed_ &&
+            message.pid == init_pid_ && !is_dead(init_.get())) {
+          return init_pid_;
         }
         // It tells its first complaint, which may be one about its own limits that stops nothing.
         const bool telling = !message.error.empty() && !message.error.contains("RLIMIT_NOFILE");
@@ -281,13 +285,24 @@ class Dialogue {
 
   Result<> on_notification(const Message& message) {
     if (message.script == "setup-namespaces") {
+      if (init_ || message.pid <= 0) {
+        return refused("criu named another first process");
+      }
       init_pid_ = message.pid;
+      init_ = Fd{pidfd_open_call(init_pid_)};  // from here on it is this one
       return check_pid(init_pid_);
     }
     if (message.script == "post-setup-namespaces") {
-      return visit_cell({.pid = init_pid_, .pid_namespace = true},
-                        [this] { return exchange_proc(restoring_.proc_masks); });
+      if (!init_ || has_proc_) {
+        return refused("criu did not do things in their order");
+      }
+      TRY_DO(visit_cell({.pidfd = init_.get(), .pid_namespace = true},
+                        [this] { return exchange_proc(restoring_.proc_masks); }));
+      has_proc_ = true;
     } else if (message.script == "pre-resume") {
+      if (!has_proc_) {
+        return refused("criu would resume without the cell's own /proc");
+      }
       if (spec_.before_resume) {
         TRY_DO(spec_.before_resume());
       }
@@ -301,6 +316,8 @@ class Dialogue {
   const Restoring& restoring_;
   CellNamespaces own_;
   int init_pid_ = 0;
+  Fd init_;
+  bool has_proc_ = false;
   bool resumed_ = false;
 };
 
@@ -319,10 +336,7 @@ Result<Cell> restore_cell(int channel, const CellSpec& spec, const Restoring& re
   TRY(const std::string stat, read_file(concat("/proc/", pid, "/stat")));
   TRY(const std::uint64_t start_time, parse_start_time(stat));
   Cell cell;
-  cell.pidfd = Fd{pidfd_open_call(pid)};
-  if (!cell.pidfd) {
-    return fail_errno("finding the restored guest");
-  }
+  cell.pidfd = dialogue.take_init();
   cell.record = {spec.id, pid, start_time};
   return cell;
 }

@@ -4,7 +4,9 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kRunTime{60};
 constexpr std::size_t kMaxOutputBytes = 64 * 1024;
+constexpr rlim_t kMaxImageBytes = 1ULL << 40;
 constexpr std::uint64_t kLeastMajor = 4;
 constexpr std::uint64_t kLeastMinor = 1;
 constexpr const char* kAdvice = "run tools/setup-criu, or give serve its place with --criu-dir";
@@ -54,6 +56,9 @@ constexpr std::uint64_t kDumpCapabilities =
     ::_exit(127);
   }
   ::syscall(SYS_close_range, lock >= 0 ? 4 : 3, ~0U, 0);
+  // Far beyond what a cell can have: a runaway criu must not fill the host.
+  const rlimit file_size{kMaxImageBytes, kMaxImageBytes};
+  ::setrlimit(RLIMIT_FSIZE, &file_size);
   ::umask(077);
   char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
   char* const environment[] = {path, nullptr};
@@ -61,39 +66,35 @@ constexpr std::uint64_t kDumpCapabilities =
   ::_exit(127);
 }
 
-// Until it closes its output, which it does by ending.
-Result<std::string> collect_output(int output, int pidfd) {
-  std::string collected;
-  const auto deadline = Clock::now() + kRunTime;
+// False when it had to be killed.
+bool wait_for_end(int child, std::chrono::seconds time_limit) {
+  const Fd pidfd{pidfd_open_call(child)};
+  const auto deadline = Clock::now() + time_limit;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd waiting{output, POLLIN, 0};
-    const int ready =
-        ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
-    if (ready < 0 && errno == EINTR) {
-      continue;
+    pollfd ended{pidfd.get(), POLLIN, 0};
+    const int ready = ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (ready > 0) {
+      return true;
     }
-    if (ready <= 0) {
-      (void)pidfd_send_signal_call(pidfd, SIGKILL);
-      return fail(Code::kDeadlineExceeded, "criu did not end in time");
+    if (ready == 0 || errno != EINTR) {
+      (void)pidfd_send_signal_call(pidfd.get(), SIGKILL);
+      return false;
     }
-    char buffer[4096];
-    const ssize_t got = ::read(output, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
-      return collected;
-    }
-    collected.append(buffer, std::min<std::size_t>(static_cast<std::size_t>(got),
-                                                   kMaxOutputBytes - collected.size()));
   }
+}
+
+std::string read_beginning(int file) {
+  std::string text(kMaxOutputBytes, '\0');
+  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
 }
 
 }  // namespace
 
 Result<CriuRun> run_criu(const CriuTools& tools, const std::vector<std::string>& words,
-                         int lock_fd) {
+                         CriuLimits limits) {
   std::vector<std::string> all = {tools.directory + "/ld.so"};
   if (!tools.adapter.empty()) {
     all.insert(all.end(), {"--preload", tools.adapter});
@@ -105,27 +106,24 @@ Result<CriuRun> run_criu(const CriuTools& tools, const std::vector<std::string>&
     arguments.push_back(word.data());
   }
   arguments.push_back(nullptr);
-  int pipe[2] = {-1, -1};
-  if (::pipe2(pipe, O_CLOEXEC) != 0) {
-    return fail_errno("making a pipe");
+  // A file and not a pipe, whose reader may be gone while criu still works.
+  const Fd output{::memfd_create("criu-output", MFD_CLOEXEC)};
+  if (!output) {
+    return fail_errno("making a place for criu's words");
   }
-  const Fd output{pipe[0]};
-  Fd theirs{pipe[1]};
   const pid_t child = ::fork();
   if (child == 0) {
-    become_criu(arguments.data(), theirs.get(), lock_fd);
+    become_criu(arguments.data(), output.get(), limits.lock_fd);
   }
   if (child < 0) {
     return fail_errno("starting criu");
   }
-  theirs.reset();
-  const Fd pidfd{pidfd_open_call(child)};
-  auto collected = collect_output(output.get(), pidfd.get());
+  const bool in_time = wait_for_end(child, limits.time_limit);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  TRY(std::string text, std::move(collected));
-  return CriuRun{WIFEXITED(status) ? WEXITSTATUS(status) : -1, std::move(text)};
+  return CriuRun{WIFEXITED(status) ? WEXITSTATUS(status) : -1, in_time,
+                 read_beginning(output.get())};
 }
 
 MemoryDumps check_criu(const CriuTools& tools) {

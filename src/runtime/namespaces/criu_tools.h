@@ -6,6 +6,7 @@
 // is loaded with for a dump, see criu_adapter/.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,19 @@ struct CriuTools {
 MemoryDumps check_criu(const CriuTools& tools);
 
 // Runs criu on the host with these words, with the few capabilities a dump takes. kUnavailable when
-// it cannot be started or does not end in time; how it ended otherwise.
+// it cannot be started; how it ended otherwise.
 struct CriuRun {
-  int exit_status = -1;
-  std::string output;  // the beginning of it
+  int exit_status = -1;  // -1: it was killed
+  bool in_time = true;   // else by us
+  std::string output;    // the beginning of it
+};
+struct CriuLimits {
+  int lock_fd = -1;
+  std::chrono::seconds time_limit{60};
 };
 // `lock_fd`, when given, stays open in it until it ends, also when the node is gone by then: a dump
 // that is cut short leaves processes with foreign code in them, so nobody ends criu for that.
 Result<CriuRun> run_criu(const CriuTools& tools, const std::vector<std::string>& words,
-                         int lock_fd = -1);
+                         CriuLimits limits = {});
 
 }  // namespace atl::runtime::namespaces

@@ -6,9 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <functional>
 #include <memory>
 
+#include "base/random.h"
 #include "base/strings.h"
 #include "runtime/namespaces/kernel_calls.h"
 
@@ -39,8 +39,7 @@ Result<std::unique_ptr<GuestImages>> GuestImages::open(const std::string& direct
 // Under a name that says what is in it, so each program is there once.
 Result<std::string> GuestImages::keep(const std::string& file) {
   TRY(const std::string program, read_program(file));
-  const std::string copy =
-      concat(directory_, "/", program.size(), "-", std::hash<std::string_view>{}(program));
+  const std::string copy = concat(directory_, "/", hex(sha256(program)));
   const std::lock_guard guard{mutex_};
   if (::access(copy.c_str(), F_OK) == 0) {
     return copy;

@@ -26,6 +26,7 @@
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/proc_masks.h"
 #include "runtime/namespaces/process.h"
+#include "runtime/namespaces/restored_fences.h"
 #include "runtime/namespaces/seccomp_policy.h"
 #include "runtime/namespaces/volume_mounts.h"
 #include "runtime/room.h"
@@ -38,6 +39,7 @@ constexpr std::uint32_t kLeastCpuMillis = 10;  // the kernel's least quota is a 
 constexpr std::uint32_t kMostCpuMillis = 1'000'000;
 constexpr std::size_t kMaxPathBytes = 4000;
 constexpr int kDumpAttempts = 3;
+constexpr std::uint64_t kLeastDumpBytesPerSecond = 20U << 20;
 constexpr int kKillRounds = 1000;
 constexpr std::chrono::milliseconds kKillPause{5};
 
@@ -179,7 +181,20 @@ class NamespacesRuntime final : public Runtime {
   Result<Cell> create(const CellSpec& spec) override {
     TRY_DO(check_spec(spec));
     TRY(const CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
-    auto cell = spawn_cell(blueprint_, places, spec);
+    const bool restore = !spec.from_dump.empty();
+    CellSpec checked = spec;
+    if (restore) {
+      checked.before_resume = [&]() -> Result<> {
+        TRY_DO(check_members(spec.id, 1));
+        return spec.before_resume ? spec.before_resume() : Result<>{};
+      };
+    }
+    auto cell = spawn_cell(blueprint_, places, checked);
+    if (cell && restore) {
+      if (auto alone = check_members(spec.id, 0); !alone) {
+        cell = fail(std::move(alone).error());
+      }
+    }
     if (cell && !cgroups_.contains(spec.id, cell->record.pid)) {
       cell = fail(Code::kInternal, concat("cell ", spec.id, " is not in its cgroups"));
     }
@@ -192,8 +207,14 @@ class NamespacesRuntime final : public Runtime {
     return cell;
   }
 
-  Result<std::uint64_t> dump(const DumpSpec& spec) override {
-    TRY_DO(check_id(spec.record.id));
+  Result<std::uint64_t> dump(const DumpSpec& asked) override {
+    TRY_DO(check_id(asked.record.id));
+    DumpSpec spec = asked;
+    if (spec.time_for_memory) {
+      TRY(const Usage usage, cgroups_.usage(spec.record.id));
+      const std::uint64_t bytes = usage.memory_bytes + usage.memory_total_bytes;
+      spec.time_limit += std::chrono::seconds{bytes / kLeastDumpBytesPerSecond};
+    }
     TRY_DO(check_path(spec.directory));
     TRY_DO(check_path(spec.guest_socket));
     if (!capabilities_.memory_dump.possible) {
@@ -207,6 +228,10 @@ class NamespacesRuntime final : public Runtime {
       TRY_DO(cgroups_.freeze(spec.record.id));
       TRY_DO(closed);
       auto bytes = dump_cell(tools_, spec, freezer);
+      if (!bytes && bytes.error().reason == kDumpCutShort) {
+        // criu lets a cell move while it works in it.
+        TRY_DO(cgroups_.freeze(spec.record.id));
+      }
       if (bytes || bytes.error().code != Code::kFailedPrecondition || attempt == kDumpAttempts) {
         return bytes;
       }
@@ -313,6 +338,24 @@ class NamespacesRuntime final : public Runtime {
       std::this_thread::sleep_for(kKillPause);  // dead members leave the list a moment later
     }
     return fail(Code::kUnavailable, concat("cell ", id, " has processes that do not end"));
+  }
+
+  // What criu made is not believed to be what was dumped: each thread of the cell has the fences.
+  // criu itself, which has fewer, is the only one in the node's own pid namespace.
+  Result<> check_members(const std::string& id, std::size_t outside_count) const {
+    TRY(const std::vector<int> pids, cgroups_.processes(id));
+    std::size_t outside = 0;
+    for (const int pid : pids) {
+      TRY(const Place place, find_place(pid));
+      outside += place == Place::kOutside ? 1 : 0;
+      if (place == Place::kInside) {
+        TRY_DO(check_fences(pid));
+      }
+    }
+    return outside == outside_count
+               ? Result<>{}
+               : fail(Code::kFailedPrecondition, "a restore left processes beside the cell",
+                      std::string{kDumpRefused});
   }
 
   // First the pidfd, then the check, so that a reused pid is never killed.

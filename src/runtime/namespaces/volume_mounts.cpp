@@ -8,19 +8,21 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "base/strings.h"
+#include "runtime/namespaces/cell_visit.h"
 #include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
 namespace {
 
 constexpr std::size_t kMaxTargetBytes = 4000;
+constexpr std::chrono::seconds kDetachTime{10};
 
 // Links are followed as the cell's own programs would, but the way must not leave the root's mount.
 int open_within(int root, const char* path) {
@@ -90,10 +92,13 @@ struct Detachment {
 // In a child of its own, because entering a user namespace is for a process with one thread. The
 // node has many: only raw calls here.
 int detach_in_child(const Detachment& detachment) {
+  close_all_but(detachment.pidfd, -1);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (::setns(detachment.pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
       ::syscall(SYS_setresgid, 0, 0, 0) != 0 || ::syscall(SYS_setresuid, 0, 0, 0) != 0) {
     return errno;
   }
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
@@ -147,13 +152,7 @@ Result<> detach_volume(int pidfd, const VolumeMount& mount) {
   if (pid < 0) {
     return fail_errno("starting a process to detach a volume");
   }
-  int status = 0;
-  while (::waitpid(static_cast<pid_t>(pid), &status, __WALL) < 0) {
-    if (errno != EINTR) {
-      return fail_errno("waiting for a volume to be detached");
-    }
-  }
-  const int error = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+  const int error = wait_for_visitor(static_cast<int>(pid), kDetachTime);
   if (error == 0) {
     return {};
   }
