@@ -441,6 +441,30 @@ def test_a_clean_stop_keeps_memory(own_server):
     assert_goes_on(paused)
 
 
+def test_a_dump_that_is_cut_short_ends_its_processes(own_server, tmp_path):
+    """criu's code may be in them: they never move again, and the sandbox starts from its files."""
+    real = "/opt/atoll/criu"
+    for name in ("lib", "criu"):
+        os.symlink(f"{real}/{name}", tmp_path / name)
+    loader = tmp_path / "ld.so"
+    loader.write_text("#!/bin/sh\ncase \" $* \" in *\" dump \"*) kill -KILL $$;; esac\n"
+                      f"exec {real}/ld.so \"$@\"\n")
+    loader.chmod(0o755)
+    tmp_path.chmod(0o755)
+    server = own_server("--criu-dir", str(tmp_path))
+    if not capabilities(server.client)["memory_dump"]:
+        pytest.skip(capabilities(server.client)["memory_dump_reason"])
+    sandbox = server.client.create()
+    sandbox.write("/workspace/file", "kept")
+    start_counter(sandbox)
+    sandbox.client.call("POST", f"{sandbox.path}/pause", {"memory": "disk"})
+    wait_until(lambda: not server.cell_processes(sandbox.id), 20, "its processes end")
+    answer = wait_until(lambda: resumed(sandbox), 60, "it resumes")
+    assert answer["status"] == "running" and answer["restored"] != "memory"
+    assert sandbox.read("/workspace/file") == b"kept"
+    assert not numbers_grow(sandbox)
+
+
 @pytest.mark.parametrize("role,delay", [("node", 0.02), ("node", 0.15), ("node", 0.3),
                                         ("api", 0.1)])
 def test_a_crash_in_a_dump_loses_nothing_on_disk(own_server, role, delay):
