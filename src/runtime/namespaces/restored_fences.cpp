@@ -1,10 +1,12 @@
 #include "runtime/namespaces/restored_fences.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -40,17 +42,13 @@ bool is_dead(std::string_view status) {
 
 }  // namespace
 
-Result<Place> find_place(int pid) {
-  struct stat own{};
-  struct stat theirs{};
-  if (::stat("/proc/self/ns/pid", &own) != 0) {
-    return fail_errno("looking at the node's pid namespace");
+Result<std::uint64_t> pid_namespace_of(int pid) {
+  struct stat place{};
+  if (::stat(concat("/proc/", pid, "/ns/pid").c_str(), &place) == 0) {
+    return place.st_ino;
   }
-  if (::stat(concat("/proc/", pid, "/ns/pid").c_str(), &theirs) != 0) {
-    return errno == ENOENT || errno == ESRCH ? Result<Place>{Place::kGone}
-                                             : fail(errno_error("looking at a restored process"));
-  }
-  return own.st_ino == theirs.st_ino ? Place::kOutside : Place::kInside;
+  return errno == ENOENT || errno == ESRCH ? Result<std::uint64_t>{0}
+                                           : fail(errno_error("looking at a restored process"));
 }
 
 Result<> check_fences_in(std::string_view status) {
@@ -75,6 +73,24 @@ Result<> check_fences(int pid) {
     }
   }
   return {};
+}
+
+Result<> check_restored(std::span<const int> pids, std::size_t outside_count) {
+  TRY(const std::uint64_t own, pid_namespace_of(::getpid()));
+  std::size_t outside = 0;
+  std::set<std::uint64_t> inside;
+  for (const int pid : pids) {
+    TRY(const std::uint64_t place, pid_namespace_of(pid));
+    outside += place == own ? 1 : 0;
+    if (place != own && place != 0) {
+      inside.insert(place);
+      TRY_DO(check_fences(pid));
+    }
+  }
+  return outside == outside_count && inside.size() == 1
+             ? Result<>{}
+             : fail(Code::kFailedPrecondition, "a restore left processes beside the cell",
+                    std::string{kDumpRefused});
 }
 
 }  // namespace atl::runtime::namespaces
