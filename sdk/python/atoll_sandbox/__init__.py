@@ -37,7 +37,7 @@ from ._errors import (
     TimeoutError,
     UnavailableError,
 )
-from ._models import ArchiveUnpacked
+from ._models import ArchiveUnpacked, CarriedInterpreter
 from ._models import Context as ContextInfo
 from ._models import DiffEntry
 from ._models import ExecutionError, FileEvent, FileInfo, GlobResult, GrepResult
@@ -59,7 +59,7 @@ from ._version import VERSION as __version__
 __all__ = [
     "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox",
     "AsyncVolume", "AsyncWatch",
-    "AtollError", "AuthenticationError", "BuildError", "Client", "CodeError", "CommandError",
+    "AtollError", "AuthenticationError", "BuildError", "CarriedInterpreter", "Client", "CodeError", "CommandError",
     "CommandResult", "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context",
     "ContextInfo", "DiffEntry", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
     "FileInfo", "FileNotFoundError", "GlobResult", "GrepResult", "InvalidRequestError",

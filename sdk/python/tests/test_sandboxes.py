@@ -199,6 +199,16 @@ def test_what_may_have_happened_is_not_repeated():
         assert len(fake.requests) == 1
 
 
+def test_a_restore_is_not_repeated_for_a_lost_answer():
+    with Scripted(("hang up", b""), ("hang up", b"")) as fake:
+        with pytest.raises(ConnectionFailedError):
+            Sandbox(fake.client(), "rs-x").restore("snap-x", force=True)
+        assert len(fake.requests) == 1
+        with pytest.raises(ConnectionFailedError):
+            atoll_sandbox.Volume(fake.client(), "vol-x").restore("snap-x")
+        assert len(fake.requests) == 2
+
+
 def test_repeating_ends():
     with Scripted(*[failure(503, "unavailable", "busy")] * 100) as fake:
         client = Client(fake.client().url, "k", timeout=0.5)

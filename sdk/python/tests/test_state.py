@@ -70,6 +70,16 @@ def test_forks_and_trees(client):
         assert not child.is_running()
 
 
+def test_a_fork_says_which_interpreters_came_along(client):
+    with Sandbox.create(client=client) as parent:
+        parent.run_code("x = 41")
+        with parent.fork(memory="interpreters") as child:
+            assert [each.alias for each in child.forked_interpreters] == ["python"]
+            assert child.forked_interpreters[0].carried, child.forked_interpreters
+            assert child.run_code("x + 1").text == "42"
+        assert parent.forked_interpreters == []
+
+
 def test_export_and_import(client):
     with Sandbox.create(client=client) as sandbox:
         sandbox.files.write("/workspace/notes", "kept")

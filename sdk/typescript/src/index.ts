@@ -66,6 +66,7 @@ export type {
 } from './sandboxes.js'
 export { Snapshots } from './state.js'
 export type {
+  CarriedInterpreter,
   Change,
   DiffOptions,
   ExportOptions,

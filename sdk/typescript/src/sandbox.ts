@@ -18,6 +18,7 @@ import type {
 } from './sandboxes.js'
 import { State } from './state.js'
 import type {
+  CarriedInterpreter,
   Change,
   DiffOptions,
   ExportOptions,
@@ -58,7 +59,9 @@ export class Sandbox {
   constructor(
     transport: Transport,
     readonly id: string,
-    disposable: boolean
+    disposable: boolean,
+    /** Of a fork with `memory: 'interpreters'`: what became of each interpreter of the parent. */
+    readonly forkedInterpreters: readonly CarriedInterpreter[] = []
   ) {
     this.#transport = transport
     this.#path = `/api/v1/sandboxes/${encodeURIComponent(id)}`
@@ -202,8 +205,8 @@ export class Sandbox {
 
   /** Up to a hundred of the same moment. */
   async forkMany(count: number, options: ForkOptions = {}): Promise<Sandbox[]> {
-    const ids = await this.#state.fork(count, options)
-    return ids.map(id => new Sandbox(this.#transport, id, true))
+    const { ids, interpreters } = await this.#state.fork(count, options)
+    return ids.map(id => new Sandbox(this.#transport, id, true, interpreters))
   }
 
   /** The tree it is in: which sandbox or snapshot came from which. */

@@ -58,6 +58,28 @@ export interface ForkOptions extends RequestOptions {
   hardTtl?: Duration | undefined
 }
 
+/** What became of an interpreter of the parent in a fork with `memory: 'interpreters'`. */
+export interface CarriedInterpreter {
+  /** The same in the parent and in every child. */
+  readonly contextId: string
+  readonly alias: string
+  /** Every child has it. */
+  readonly carried: boolean
+  /** Why not. */
+  readonly reason: string | undefined
+  /** What of it was left behind. */
+  readonly note: string | undefined
+  readonly memoryBytes: number | undefined
+  /** Children that do not have it. */
+  readonly missingIn: readonly string[]
+}
+
+/** @internal */
+export interface Forked {
+  readonly ids: string[]
+  readonly interpreters: CarriedInterpreter[]
+}
+
 export interface TreeNode {
   readonly id: string
   readonly kind: 'sandbox' | 'snapshot'
@@ -140,24 +162,39 @@ export class State {
   }
 
   async restore(snapshotId: string, force: boolean, options: RequestOptions): Promise<void> {
-    await this.#change('rootfs/restore', { snapshot_id: snapshotId, force }, options)
+    // Not idempotent: once more would take away what was written since.
+    await this.#transport.json('POST', `${this.#path}/rootfs/restore`, {
+      requestTimeoutMs: STATE_TIMEOUT_MS,
+      ...options,
+      json: { snapshot_id: snapshotId, force }
+    })
   }
 
-  /** The ids of the children. */
-  async fork(count: number, options: ForkOptions): Promise<string[]> {
+  async fork(count: number, options: ForkOptions): Promise<Forked> {
     const { memory = false, start = true, ttl, hardTtl, ...request } = options
     const config = {
       ...(ttl === undefined ? {} : { ttl: seconds(ttl) }),
       ...(hardTtl === undefined ? {} : { hard_ttl: seconds(hardTtl) })
     }
     const json = { count, start, config, ...(memory === false ? {} : { memory }) }
-    const { sandboxes } = await this.#transport.json<WireFork>('POST', `${this.#path}/fork`, {
+    const answer = await this.#transport.json<WireFork>('POST', `${this.#path}/fork`, {
       requestTimeoutMs: STATE_TIMEOUT_MS,
       ...request,
       json,
       idempotencyKey: newIdempotencyKey()
     })
-    return sandboxes.map(each => each.id)
+    return {
+      ids: answer.sandboxes.map(each => each.id),
+      interpreters: (answer.interpreters ?? []).map(each => ({
+        contextId: each.context_id,
+        alias: each.alias,
+        carried: each.carried,
+        reason: each.reason,
+        note: each.note,
+        memoryBytes: each.memory_bytes,
+        missingIn: each.missing_in ?? []
+      }))
+    }
   }
 
   async tree(options: RequestOptions): Promise<TreeNode[]> {
@@ -176,7 +213,7 @@ export class State {
     return exported(this.#transport, this.#path, options)
   }
 
-  // Once more does what once does: it stands still, or runs, or has those files.
+  // Once more does what once does: it stands still, or runs.
   #change<T>(verb: string, json: object, options: RequestOptions): Promise<T> {
     const call = { requestTimeoutMs: STATE_TIMEOUT_MS, ...options, json, idempotent: true }
     return this.#transport.json<T>('POST', `${this.#path}/${verb}`, call)

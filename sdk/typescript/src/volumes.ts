@@ -125,8 +125,7 @@ export class Volume {
     await this.#transport.json('POST', `${this.#snapshotPath(snapshotId)}/restore`, {
       requestTimeoutMs: STATE_TIMEOUT_MS,
       ...request,
-      json: { force },
-      idempotent: true
+      json: { force } // not idempotent: once more would take away what was written since
     })
   }
 

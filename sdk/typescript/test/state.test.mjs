@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Atoll, ConflictError, NotFoundError, Sandbox } from '@atoll/sandbox'
-import { sandboxFor } from './helpers.mjs'
+import { proxy, sandboxFor } from './helpers.mjs'
 
 const atoll = new Atoll()
 
@@ -61,6 +61,33 @@ test('forks and trees', async t => {
   )
   assert.equal(nodes.find(node => node.id === child.id).parentId, parent.id)
   assert.ok((await atoll.snapshots.trees()).length >= 4)
+})
+
+test('a fork says which interpreters came along', async t => {
+  const parent = await sandboxFor(t)
+  await parent.runCode('x = 41')
+  const child = await parent.fork({ memory: 'interpreters' })
+  t.after(() => Sandbox.kill(child.id))
+  const [python] = child.forkedInterpreters
+  assert.equal(python.alias, 'python')
+  assert.ok(python.carried, python.reason)
+  assert.equal((await child.runCode('x + 1')).text, '42')
+  assert.deepEqual(parent.forkedInterpreters, [])
+})
+
+test('a restore whose answer is lost is not done twice', async t => {
+  const sandbox = await sandboxFor(t)
+  const snapshot = await sandbox.snapshot('before')
+  t.after(() => atoll.snapshots.delete(snapshot.id).catch(() => undefined))
+  let restores = 0
+  const { url } = await proxy(t, ({ url }) => {
+    if (!url.endsWith('/restore')) return 'pass'
+    restores++
+    return 'cut'
+  })
+  const through = await Sandbox.connect(sandbox.id, { url })
+  await assert.rejects(through.restore(snapshot.id, { force: true }))
+  assert.equal(restores, 1)
 })
 
 test('export and import', async t => {

@@ -50,6 +50,7 @@ class AsyncSandbox(AsyncState):
         self._owned = owned
         self._path = path("sandboxes", id)
         self.id = id
+        self.forked_interpreters = []
         if own_client:
             client._users += 1
         self.commands = AsyncCommands(client, id)
@@ -218,8 +219,8 @@ class AsyncSandbox(AsyncState):
              ttl: Optional[Seconds] = None,
              hard_ttl: Optional[Seconds] = None) -> Pending[AsyncSandbox]:
         """A new sandbox that begins as this one is now, with an identity of its own. With
-        `memory="interpreters"` it has the variables of the interpreters, with `memory=True` all
-        that runs. In an `async with` block it is deleted when the block is left."""
+        `memory="interpreters"` it has the variables of the interpreters (`forked_interpreters` says
+        which), with `memory=True` all that runs. In an `async with` block it is deleted when the block is left."""
         return pending(self._fork_one(memory, start, ttl, hard_ttl))
 
     async def is_running(self) -> bool:

@@ -5,6 +5,7 @@ from datetime import datetime, timezone
 from typing import Any, AsyncIterator, Dict, List, Optional, TypeVar, Union
 
 from .._models import (
+    CarriedInterpreter,
     DiffEntry,
     ForkAnswer,
     PauseAnswer,
@@ -28,6 +29,8 @@ Self = TypeVar("Self", bound="AsyncState")
 class AsyncState:
     """Part of every sandbox."""
 
+    #: Of a fork with `memory="interpreters"`: what became of each interpreter of the parent.
+    forked_interpreters: List[CarriedInterpreter]
     _client: AsyncClient
     _path: str
 
@@ -63,14 +66,16 @@ class AsyncState:
     async def restore(self, snapshot: Union[str, Snapshot], *, force: bool = False) -> RestoreAnswer:
         """Gives the sandbox the files of a snapshot. It must be paused; with `force` one that runs
         is stopped and started again."""
-        body = {"snapshot_id": _snapshot_id(snapshot), "force": force}
-        return parse(RestoreAnswer.from_json, await self._change("rootfs/restore", body))
+        # Not repeatable: once more would take away what was written since.
+        return parse(RestoreAnswer.from_json, await self._client.call(Request(
+            "POST", f"{self._path}/rootfs/restore", timeout=_STATE_SECONDS,
+            json={"snapshot_id": _snapshot_id(snapshot), "force": force})))
 
     async def fork_many(self: Self, count: int, *, memory: Union[bool, str] = False,
                         start: bool = True, ttl: Optional[Seconds] = None,
                         hard_ttl: Optional[Seconds] = None) -> List[Self]:
         """Up to 100 at once, all of the same moment. Each is deleted by its own `kill()` or
-        block."""
+        block. `forked_interpreters` of each says which interpreters came along."""
         config = {name: value for name, value in (
             ("ttl", whole_seconds(ttl, "ttl")),
             ("hard_ttl", whole_seconds(hard_ttl, "hard_ttl"))) if value is not None}
@@ -81,7 +86,10 @@ class AsyncState:
             body["config"] = config
         request = Request("POST", f"{self._path}/fork", json=body, timeout=_STATE_SECONDS)
         answer = parse(ForkAnswer.from_json, await self._client.call(request.idempotent()))
-        return [self._child(each.id) for each in answer.sandboxes]
+        children = [self._child(each.id) for each in answer.sandboxes]
+        for child in children:
+            child.forked_interpreters = list(answer.interpreters or [])
+        return children
 
     async def diff(self, since: Union[str, Snapshot, None] = None) -> AsyncIterator[DiffEntry]:
         """Paths that are not as they were in a snapshot or another sandbox (by its id), or without
@@ -115,7 +123,7 @@ class AsyncState:
         children = await self.fork_many(1, memory=memory, start=start, ttl=ttl, hard_ttl=hard_ttl)
         return children[0]
 
-    # Once more does what once does: it stands still, or runs, or has those files.
+    # Once more does what once does: it stands still, or runs.
     async def _change(self, verb: str, body: Dict[str, Any]) -> object:
         return await self._client.call(Request("POST", f"{self._path}/{verb}", json=body,
                                                repeatable=True, timeout=_STATE_SECONDS))

@@ -60,9 +60,9 @@ class AsyncVolume:
 
     async def restore(self, snapshot: Union[str, VolumeSnapshot], *, force: bool = False) -> None:
         """Gives the volume the files of one of its snapshots; `force` also while it is mounted."""
+        # Not repeatable: once more would take away what was written since.
         await self._client.call(Request("POST", f"{self._snapshot_path(snapshot)}/restore",
-                                        json={"force": force}, repeatable=True,
-                                        timeout=_STATE_SECONDS))
+                                        json={"force": force}, timeout=_STATE_SECONDS))
 
     async def delete_snapshot(self, snapshot: Union[str, VolumeSnapshot]) -> None:
         await self._client.call(Request("DELETE", self._snapshot_path(snapshot)))

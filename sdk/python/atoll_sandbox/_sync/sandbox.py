@@ -51,6 +51,7 @@ class Sandbox(State):
         self._owned = owned
         self._path = path("sandboxes", id)
         self.id = id
+        self.forked_interpreters = []
         if own_client:
             client._users += 1
         self.commands = Commands(client, id)
@@ -219,8 +220,8 @@ class Sandbox(State):
              ttl: Optional[Seconds] = None,
              hard_ttl: Optional[Seconds] = None) -> Sandbox:
         """A new sandbox that begins as this one is now, with an identity of its own. With
-        `memory="interpreters"` it has the variables of the interpreters, with `memory=True` all
-        that runs. In an `with` block it is deleted when the block is left."""
+        `memory="interpreters"` it has the variables of the interpreters (`forked_interpreters` says
+        which), with `memory=True` all that runs. In an `with` block it is deleted when the block is left."""
         return pending(self._fork_one(memory, start, ttl, hard_ttl))
 
     def is_running(self) -> bool:
