@@ -31,6 +31,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *words): pass
 http.server.HTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
 """
+FETCH = """
+import urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:8000/").read().decode())
+"""
 FAMILY = """
 import os, sys, time
 for i in range(20):
@@ -141,23 +145,44 @@ def dump_directories(server):
             for path in glob.glob(f"/proc/{node}/root{server.data_dir}/{pattern}")]
 
 
+def fetch(sandbox):
+    return int(sandbox.out(["python3", "-c", FETCH]))
+
+
+def type_into(sandbox, shell, text):
+    sandbox.client.expect(200, "POST", f"{sandbox.path}/contexts/{shell}/input", {"data": text})
+
+
+def start_busy_family(sandbox):
+    """A listening server, twenty processes that count, and a shell on a terminal: its id."""
+    sandbox.write("/tmp/counter.py", COUNTER)
+    sandbox.write("/tmp/web.py", WEB)
+    sandbox.start(["python3", "/tmp/web.py"])
+    sandbox.start(["python3", "-c", FAMILY])
+    shell = sandbox.start(["bash", "--norc", "-i"], pty_size={"rows": 24, "cols": 80})["id"]
+    type_into(sandbox, shell, "WORD=kept\n")
+    wait_until(lambda: sandbox.run(["python3", "-c", FETCH])["exit_code"] == 0, 20, "it serves")
+    wait_until(lambda: all(numbers(sandbox, f"/tmp/child-{i}") for i in range(20)), 30, "children")
+    return shell
+
+
+def assert_busy_family_goes_on(sandbox, shell, served):
+    assert fetch(sandbox) == served + 1
+    for i in range(20):
+        assert_goes_on(sandbox, f"/tmp/child-{i}")
+    type_into(sandbox, shell, "echo $WORD > /tmp/word\n")
+    wait_until(lambda: sandbox.client.call("GET", sandbox.file_path("/tmp/word")).body == b"kept\n",
+               20, "the shell knows its variable")
+
+
 def test_everything_goes_on_from_disk(create, server, dumps):
     sandbox = create()
     repl = python(sandbox)
     run_code(sandbox, repl, "x = 41; f = open('/tmp/kept', 'w'); f.write('a'); f.flush()")
     run_code(sandbox, repl, "open('/dev/shm/segment', 'w').write('shared')")
     start_counter(sandbox)
-    sandbox.write("/tmp/web.py", WEB)
-    sandbox.start(["python3", "/tmp/web.py"])
-    sandbox.start(["python3", "-c", FAMILY])
-    shell = sandbox.start(["bash", "--norc", "-i"], pty_size={"rows": 24, "cols": 80})["id"]
-    sandbox.client.expect(200, "POST", f"{sandbox.path}/contexts/{shell}/input",
-                          {"data": "WORD=kept\n"})
-    fetch = ("import urllib.request; "
-             "print(urllib.request.urlopen('http://127.0.0.1:8000/').read().decode())")
-    wait_until(lambda: sandbox.run(["python3", "-c", fetch])["exit_code"] == 0, 20, "it serves")
-    wait_until(lambda: all(numbers(sandbox, f"/tmp/child-{i}") for i in range(20)), 30, "children")
-    served = int(sandbox.out(["python3", "-c", fetch]))
+    shell = start_busy_family(sandbox)
+    served = fetch(sandbox)
     before = pids(sandbox)
     generation = sandbox.get()["runtime_generation"]
 
@@ -181,14 +206,8 @@ def test_everything_goes_on_from_disk(create, server, dumps):
     run_code(sandbox, repl, "f.write('b'); f.flush()")
     assert sandbox.read("/tmp/kept") == b"ab"
     assert sandbox.read("/dev/shm/segment") == b"shared"
-    assert int(sandbox.out(["python3", "-c", fetch])) == served + 1
     assert_goes_on(sandbox)
-    for i in range(20):
-        assert_goes_on(sandbox, f"/tmp/child-{i}")
-    sandbox.client.expect(200, "POST", f"{sandbox.path}/contexts/{shell}/input",
-                          {"data": "echo $WORD > /tmp/word\n"})
-    wait_until(lambda: sandbox.client.call("GET", sandbox.file_path("/tmp/word")).body == b"kept\n",
-               20, "the shell knows its variable")
+    assert_busy_family_goes_on(sandbox, shell, served)
 
 
 def test_again_and_again(create, dumps):
@@ -411,6 +430,21 @@ def test_forks_with_memory_do_not_share_their_chance(create, client, dumps):
         own = [run_code(parent, repl, draw) for draw in draws[-3:]]
         call(parent, "pause", {"memory": "disk"})
         assert [run_code(parent, repl, draw) for draw in draws[-3:]] == own
+    finally:
+        for child in children:
+            client.call("DELETE", child.path)
+
+
+def test_forks_of_a_busy_parent(create, client, dumps):
+    parent = create()
+    shell = start_busy_family(parent)
+    served = fetch(parent)
+    answer = client.expect(201, "POST", f"{parent.path}/fork",
+                           {"memory": True, "count": 2, "start": True}).data
+    children = [Sandbox(client, child["id"]) for child in answer["sandboxes"]]
+    try:
+        for sandbox in (parent, *children):  # each has the server, and counts for itself
+            assert_busy_family_goes_on(sandbox, shell, served)
     finally:
         for child in children:
             client.call("DELETE", child.path)
