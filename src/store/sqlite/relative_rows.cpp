@@ -34,17 +34,20 @@ Result<bool> has_children(Database& database, const std::string& id) {
 }
 
 struct Place {
+  std::string team_id;
   std::string parent_id;
   bool deleted = false;
 };
 
 Result<std::optional<Place>> find(Database& database, const std::string& id) {
-  TRY(auto row, database.prepare("SELECT parent_id, deleted_at FROM relatives WHERE id = ?"));
+  TRY(auto row,
+      database.prepare("SELECT team_id, parent_id, deleted_at FROM relatives WHERE id = ?"));
   TRY(const bool found, row->bind(id).step());
   if (!found) {
     return std::nullopt;
   }
   Place place;
+  place.team_id = row->text();
   place.parent_id = row->text();
   place.deleted = row->optional_integer().has_value();
   return place;
@@ -59,12 +62,14 @@ Result<> forget(Database& database, const std::string& id) {
   return row->bind(id).run();
 }
 
-Result<> forget_oldest_deleted(Database& database) {
-  TRY(auto row,
-      database.prepare("DELETE FROM relatives WHERE deleted_at IS NOT NULL AND sequence <="
-                       " (SELECT sequence FROM relatives WHERE deleted_at IS NOT NULL"
-                       " ORDER BY sequence DESC LIMIT 1 OFFSET ?)"));
-  TRY_DO(row->bind(kMaxDeletedAncestors).run());
+// One team's deletions never cost another its history.
+Result<> forget_oldest_deleted(Database& database, const std::string& team_id) {
+  TRY(auto row, database.prepare("DELETE FROM relatives WHERE team_id = ?1"
+                                 " AND deleted_at IS NOT NULL AND sequence <="
+                                 " (SELECT sequence FROM relatives"
+                                 " WHERE team_id = ?1 AND deleted_at IS NOT NULL"
+                                 " ORDER BY sequence DESC LIMIT 1 OFFSET ?2)"));
+  TRY_DO(row->bind(team_id).bind(kMaxDeletedAncestors).run());
   if (database.changed_rows() == 0) {
     return {};
   }
@@ -140,7 +145,7 @@ Result<> bury(Database& database, const std::string& id, UnixMillis at) {
                                      " WHERE id = ? AND deleted_at IS NULL"));
       TRY_DO(row->bind(at).bind(id).run());
     }
-    return forget_oldest_deleted(database);
+    return forget_oldest_deleted(database, place->team_id);
   }
   TRY_DO(forget(database, id));
   while (!place->parent_id.empty()) {
