@@ -1,6 +1,9 @@
 // One sandbox in memory, and the right to change it. Private to control's Sandboxes.
 #pragma once
 
+#include <map>
+#include <vector>
+
 #include "base/strings.h"
 #include "control/sandboxes.h"
 
@@ -50,9 +53,10 @@ struct Sandboxes::Entry {
   std::optional<UnixMillis> paused_at;  // as far as this process knows
   std::optional<UnixMillis> dump_at;    // its memory goes to disk then
   bool unwanted = false;                // its claim failed: it goes whatever its row says
-  bool unsaved = false;    // its deadlines moved with the clock; the store does not know yet
-  bool unsettled = false;  // row and cell may differ: nobody knows how an operation ended
-  std::string claim_key;   // of the claim that failed; forgotten before the row
+  bool paused_in_store = false;  // it runs for a moment before it is: a crash is to leave it paused
+  bool unsaved = false;          // its deadlines moved with the clock; the store does not know yet
+  bool unsettled = false;        // row and cell may differ: nobody knows how an operation ended
+  std::string claim_key;         // of the claim that failed; forgotten before the row
   Event released;
   std::size_t uses = 0;
   UnixMillis last_used_at = 0;             // this process's start counts as use
@@ -68,6 +72,13 @@ struct Sandboxes::Report {
   std::size_t failed = 0;
   std::size_t removed = 0;
   std::size_t orphans = 0;
+};
+
+// Sandboxes that a few tasks settle side by side.
+struct Sandboxes::Settling {
+  std::vector<EntryPointer> entries;
+  std::size_t next = 0;
+  bool all = true;
 };
 
 // Exclusive use of an entry, from hold() until destroyed.
@@ -92,6 +103,14 @@ class Sandboxes::Hold {
   EntryPointer entry_;
 };
 
+// All sandboxes that a few tasks repair side by side, with the cells that were listed.
+struct Sandboxes::Repairs {
+  std::vector<Hold> holds;
+  std::map<std::string_view, const node::CellInfo*> cells;
+  std::size_t next = 0;
+  Report report;
+};
+
 // True while it lives.
 class Flag {
  public:
@@ -102,6 +121,18 @@ class Flag {
 
  private:
   bool& flag_;
+};
+
+// One more of something while it lives.
+class Counted {
+ public:
+  explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::size_t& count_;
 };
 
 // Rows that are on their way out.

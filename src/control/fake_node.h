@@ -34,6 +34,8 @@ class FakeNode final : public node::Node {
   std::function<Fault(std::string_view operation)> fault;
   // How long a call takes; empty: it does not suspend.
   std::function<Duration()> latency;
+  // Operations that take longer, once the node has begun with them.
+  std::map<std::string, Duration, std::less<>> slow;
   std::function<std::string(const std::string& id)> guest_socket_of;
   std::map<std::string, Cell> cells;
   std::map<std::string, node::CreateRequest> requests;  // with the limits set since
@@ -46,6 +48,8 @@ class FakeNode final : public node::Node {
   std::vector<std::string> restored;  // cells whose disk was exchanged, in order
   std::size_t creates = 0;
   std::size_t synced = 0;  // cells that ended with their disk made durable
+  std::size_t dumping = 0;
+  std::size_t most_dumping = 0;
   bool has_freezer = true;
   bool has_dumps = true;
   std::string undumpable;  // why not; empty: everything can be dumped
@@ -83,6 +87,7 @@ class FakeNode final : public node::Node {
   Task<node::CellInfo> create(node::CreateRequest request) override {
     CO_TRY_DO(co_await travel());
     CO_TRY(const bool answers, judge_before("create"));
+    CO_TRY_DO(co_await take_time("create"));
     Cell& cell = cells[request.id];
     const bool begun = request.from_snapshot.empty() || snapshots.contains(request.from_snapshot);
     const bool has_volumes = std::ranges::all_of(request.mounts, [this](const node::Mount& mount) {
@@ -162,6 +167,10 @@ class FakeNode final : public node::Node {
     if (!undumpable.empty()) {
       co_return fail(Code::kFailedPrecondition, undumpable, "not_dumpable");
     }
+    most_dumping = std::max(most_dumping, ++dumping);
+    auto taken = co_await take_time("dump");
+    --dumping;
+    CO_TRY_DO(std::move(taken));
     found->second.running = found->second.frozen = false;
     found->second.dumped = true;
     CO_TRY_DO(co_await travel());
@@ -296,6 +305,13 @@ class FakeNode final : public node::Node {
       co_return ok();
     }
     co_return co_await sleep_for(latency());
+  }
+  Task<> take_time(std::string_view operation) {
+    const auto found = slow.find(operation);
+    if (found == slow.end()) {
+      co_return ok();
+    }
+    co_return co_await sleep_for(found->second);
   }
   // Whether the answer will arrive, or why the request did not.
   Result<bool> judge_before(std::string_view operation) {

@@ -46,10 +46,15 @@ inline constexpr Duration kFileCellPing = std::chrono::seconds{5};
 inline constexpr std::uint64_t kFileCellMemoryBytes = 256ULL << 20;
 inline constexpr std::uint32_t kFileCellProcesses = 256;
 inline constexpr std::uint64_t kFileCellDiskBytes = 16ULL << 20;
-// A pause waits for everything the sandbox wrote to reach the disk.
 // How often the host is asked whether memory is short.
 inline constexpr Duration kPressureInterval = std::chrono::seconds{5};
+// A pause waits for everything the sandbox wrote to reach the disk; memory goes there and comes
+// back.
 inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
+// Sandboxes that are started again side by side, at a start or when the node comes back.
+inline constexpr std::size_t kMaxRepairsAtOnce = 4;
+// Memory that goes to disk without being asked to: it must not take all of the node's slow calls.
+inline constexpr std::size_t kMaxBackgroundDumps = 2;
 inline constexpr Duration kReadyWait =
     std::chrono::seconds{5};  // of a claim, for a node that restarts
 inline constexpr Duration kNodeFirstRetry = std::chrono::milliseconds{50};
@@ -104,8 +109,9 @@ inline constexpr std::size_t kMaxCarriedInterpreters = 16;
 inline constexpr Duration kIdleInterpreterWait = std::chrono::seconds{5};  // of one fork
 inline constexpr Duration kShortInterpreterWait = std::chrono::milliseconds{20};
 inline constexpr Duration kCopyTimeout = std::chrono::seconds{20};
-inline constexpr std::size_t kMaxRevivalsAtOnce = 16;  // of one fork
-inline constexpr std::size_t kMaxShownBytes = 2000;    // of what a REPL printed instead of starting
+inline constexpr Duration kAllCopiesTimeout = std::chrono::seconds{30};  // of one fork
+inline constexpr std::size_t kMaxRevivalsAtOnce = 16;                    // of one fork
+inline constexpr std::size_t kMaxShownBytes = 2000;  // of what a REPL printed instead of starting
 inline constexpr std::size_t kMaxReplTokenBytes = 256;
 inline constexpr std::uint64_t kMaxReplQuietMs = 30'000;  // of silence that means "ready"
 // Of a REPL on a terminal, when nobody says otherwise.

@@ -58,12 +58,27 @@ struct ClaimRequest {
   std::optional<bool> ephemeral_tmp;  // else the template decides, or where it begins
   StringMap labels;
   bool paused = false;        // they stand still when they are there
+  bool awake_first = false;   // with `paused`: once `finish` has paused them; killed before, too
   std::vector<Mount> mounts;  // for each of them
   MountLists own_mounts;      // of the first, the second, ...: taken as they are
   std::optional<Origin> origin;
   std::optional<ClaimOnce> once;
   // Asked for the rest of the request, unless it was answered before: what it needs may be gone.
   std::function<Task<ClaimRequest>(ClaimRequest)> complete;
+  // What is still to be done when they are there. Whoever asks again with the key waits for it, and
+  // gets what it answers.
+  std::function<Task<ClaimAnswer>(ClaimAnswer)> finish;
+};
+
+// One interpreter of the parent of a fork, and what became of it.
+struct CarriedInterpreter {
+  std::string context_id;
+  std::string alias;
+  bool carried = false;  // it is in every child
+  std::string reason;    // why not
+  std::string note;      // what was left behind although it was carried
+  std::uint64_t memory_bytes = 0;
+  std::vector<std::string> missing_in;  // children that do not have it, when others do
 };
 
 struct ClaimAnswer {
@@ -71,6 +86,7 @@ struct ClaimAnswer {
   std::vector<Error> failures;            // of a partial claim, one for each that is missing
   bool created = true;                    // false: it was there before
   std::optional<std::string> remembered;  // what was answered the first time
+  std::optional<std::vector<CarriedInterpreter>> interpreters;  // of a fork that was to carry them
 };
 
 // What is not given stays as it is. Maps replace the old ones as a whole; a ttl starts again now.

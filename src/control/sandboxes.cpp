@@ -89,8 +89,9 @@ SandboxStatus Sandboxes::view_status(const Entry& entry) {
   if (entry.unwanted) {
     return SandboxStatus::kTerminating;
   }
-  return entry.restarting && entry.row.status == SandboxStatus::kRunning ? SandboxStatus::kStarting
-                                                                         : entry.row.status;
+  const bool without_cell = entry.restarting || (entry.unsettled && entry.guest_socket.empty());
+  return without_cell && entry.row.status == SandboxStatus::kRunning ? SandboxStatus::kStarting
+                                                                     : entry.row.status;
 }
 
 Sandbox Sandboxes::view(const Entry& entry) {
@@ -108,7 +109,16 @@ Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   CO_TRY(auto entry, find(team_id, id));
   if (entry->busy &&
       (entry->restarting || entry->pausing || entry->row.status == SandboxStatus::kStarting)) {
-    CO_TRY(const auto waited, co_await with_deadline(kNodeTimeout, hold(entry)));
+    CO_TRY(const auto waited, co_await with_deadline(hold_patience(*entry), hold(entry)));
+  }
+  if (entry->unsettled && entry->row.status == SandboxStatus::kRunning &&
+      entry->guest_socket.empty()) {
+    // Its turn has not come yet, or it did not work: now somebody waits for it.
+    CO_TRY(const auto held, co_await with_deadline(kPauseTimeout, hold(entry)));
+    if (auto settled = co_await shielded(settle_held(entry)); !settled) {
+      LOG_DEBUG("a sandbox that is to be used is not settled", {"sandbox", id},
+                {"error", settled.error()});
+    }
   }
   if (entry->gone) {
     co_return no_such_sandbox(id);
@@ -143,8 +153,17 @@ Task<Sandboxes::Hold> Sandboxes::hold(EntryPointer entry) {
   co_return Hold{std::move(entry)};
 }
 
+store::Expected Sandboxes::expected_row(const Entry& entry) {
+  return {entry.paused_in_store ? SandboxStatus::kPaused : entry.row.status, entry.row.generation};
+}
+
+// For whoever waits for an entry: what moves memory takes longer than everything else.
+Duration Sandboxes::hold_patience(const Entry& entry) {
+  return entry.pausing || entry.restarting ? kPauseTimeout : kNodeTimeout;
+}
+
 Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Durability durability) {
-  const store::Expected expected{entry.row.status, entry.row.generation};
+  const store::Expected expected = expected_row(entry);
   transition.updated_at = clock_.now();
   const auto event = event_of(entry.row, status_name(transition.status), transition.updated_at);
   auto changed = co_await store_.run([&](store::Store& store) {
@@ -156,9 +175,11 @@ Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Dura
         [&entry](store::Store& store) { return store.find_sandbox(entry.row.id); });
     if (row) {
       entry.row = *std::move(row);
+      entry.paused_in_store = false;
     }
     co_return fail(std::move(changed).error().note(concat("recording sandbox ", entry.row.id)));
   }
+  entry.paused_in_store = false;
   entry.row.status = transition.status;
   entry.row.generation = transition.generation;
   entry.row.failure = std::move(transition.failure);
@@ -240,7 +261,7 @@ Task<> Sandboxes::finish_deletion(EntryPointer entry) {
       co_return fail(std::move(forgotten).error().note(concat("forgetting ", entry->row.id)));
     }
   }
-  const store::Expected expected{entry->row.status, entry->row.generation};
+  const store::Expected expected = expected_row(*entry);
   const auto event = event_of(entry->row, "deleted", clock_.now());
   auto removed = co_await store_.run(
       [&](store::Store& store) { return store.remove_sandbox(entry->row.id, expected, event); });

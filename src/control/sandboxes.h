@@ -148,10 +148,13 @@ class Sandboxes {
   struct Entry;
   class Hold;
   struct Report;
+  struct Repairs;
+  struct Settling;
   using EntryPointer = std::shared_ptr<Entry>;  // shared by the table and operations that wait
 
   void set_ready(bool ready);
   Task<ClaimAnswer> claim_once(ClaimRequest request);
+  Task<> remember_finished(std::string team_id, ClaimOnce once, const ClaimAnswer& answer);
   Task<ClaimAnswer> claim_or_find(ClaimRequest request);
   Task<EntryPointer> find_named(std::string team_id, std::string name);
   Task<ClaimAnswer> claim_now(ClaimRequest request);
@@ -177,6 +180,8 @@ class Sandboxes {
   Task<> change(Entry& entry, store::Transition transition, store::Durability durability);
   Task<> finish_deletion(EntryPointer entry);
   void forget(Entry& entry);
+  static store::Expected expected_row(const Entry& entry);
+  static Duration hold_patience(const Entry& entry);
   static SandboxStatus view_status(const Entry& entry);
   static Sandbox view(const Entry& entry);
 
@@ -209,7 +214,10 @@ class Sandboxes {
   void rearm(const Entry& entry, store::Transition& transition);
   void note_resumed(Entry& entry, const ResumeAnswer& answer);
 
-  Task<> repair(EntryPointer entry, const node::CellInfo* cell, Report& report);
+  // How long a repair may take: kShort leaves to settle_all() what is known to take long.
+  enum class Patience : std::uint8_t { kShort, kLong };
+  Task<> repair(EntryPointer entry, const node::CellInfo* cell, Patience patience, Report& report);
+  Task<> repair_some(Repairs& work);
   Task<> destroy_orphans(std::vector<std::string> ids, Report& report);
   Task<> restart(EntryPointer entry);
   Task<> mark_failed(Entry& entry, std::string why);
@@ -231,7 +239,9 @@ class Sandboxes {
   void unsettle(Entry& entry);
   void settle(Entry& entry, const Result<>& outcome);
   Task<> settle_all();
-  Task<> settle_once();
+  Task<bool> settle_once();
+  Task<> settle_some(Settling& work);
+  Task<> settle_held(EntryPointer entry);
 
   StoreAccess store_;
   node::Node& node_;
@@ -262,6 +272,7 @@ class Sandboxes {
   Event clock_moved_;
   Event deletion_pending_;
   Event settling_pending_;
+  std::size_t background_dumps_ = 0;
 
   Gauge& count_;
   Counter& claims_;

@@ -98,7 +98,29 @@ Task<ClaimAnswer> Sandboxes::claim_once(ClaimRequest request) {
     const auto complete = std::move(request.complete);
     CO_TRY(request, co_await complete(std::move(request)));
   }
-  co_return co_await claim_or_find(std::move(request));
+  const auto finish = std::move(request.finish);
+  const auto key = request.once;
+  const std::string team_id = request.team_id;
+  CO_TRY(auto answer, co_await claim_or_find(std::move(request)));
+  if (finish) {
+    CO_TRY(answer, co_await finish(std::move(answer)));
+    if (key) {
+      CO_TRY_DO(co_await remember_finished(team_id, *key, answer));
+    }
+  }
+  co_return std::move(answer);
+}
+
+// Without it, what is answered again is the answer as it was before the end.
+Task<> Sandboxes::remember_finished(std::string team_id, ClaimOnce once,
+                                    const ClaimAnswer& answer) {
+  const std::string text = once.remember(answer);
+  auto changed = co_await store_.run(
+      [&](store::Store& store) { return store.change_claim_answer(team_id, once.key, text); });
+  if (!changed) {
+    LOG_WARN("the whole answer of a claim is not remembered", {"error", changed.error()});
+  }
+  co_return ok();
 }
 
 Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
@@ -290,7 +312,7 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
     co_return ok();
   }
   entry->guest_socket = cell->guest_socket;
-  if (request.paused) {
+  if (request.paused && !request.awake_first) {
     outcome = co_await stop_cell(entry);
   }
   co_return ok();
@@ -340,6 +362,13 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
     }
   }
   for (const auto& entry : made) {
+    if (request.paused && request.awake_first) {
+      entry->row.status = SandboxStatus::kRunning;
+      entry->paused_in_store = true;
+    } else if (request.paused) {
+      entry->paused_at = clock_.now();
+      plan_dump(*entry);
+    }
     schedule(*entry, due_at(*entry));
     LOG_INFO("sandbox made", {"sandbox", entry->row.id}, {"template", entry->row.template_name},
              {"status", status_name(entry->row.status)});

@@ -11,7 +11,7 @@ namespace atl::control {
 Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
                                        bool memory, std::function<Task<>()> also) {
   CO_TRY(const auto entry, find(team_id, id));
-  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY(const auto held, co_await with_deadline(hold_patience(*entry), hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   const Flag pausing{entry->pausing};
   bool stands = false;
@@ -71,7 +71,7 @@ Task<Sandbox> Sandboxes::restore_disk(std::string team_id, std::string id, DiskM
 Task<Sandbox> Sandboxes::restore_disk_now(std::string team_id, std::string id, DiskMoment moment,
                                           bool force) {
   CO_TRY(const auto entry, find(team_id, id));
-  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY(const auto held, co_await with_deadline(hold_patience(*entry), hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   if (moment.layers != entry->row.layers) {
     co_return fail(Code::kFailedPrecondition,

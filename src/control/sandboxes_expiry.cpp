@@ -126,6 +126,12 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   const auto& hard = entry->row.hard_expires_at;
   const bool for_good = hard && *hard <= now();
   if (!for_good && entry->row.status == SandboxStatus::kPaused) {
+    if (background_dumps_ >= kMaxBackgroundDumps) {
+      const UnixMillis later = now() + kExpiryRetryMs;
+      schedule(*entry, hard ? std::min(*hard, later) : later);
+      co_return ok();
+    }
+    const Counted dumping{background_dumps_};
     if (auto dumped = co_await shielded(dump_held(entry)); !dumped) {
       LOG_WARN("memory of a paused sandbox stays for now", {"sandbox", entry->row.id},
                {"error", dumped.error()});

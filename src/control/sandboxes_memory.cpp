@@ -56,7 +56,9 @@ Task<> Sandboxes::dump_held(EntryPointer entry) {
              {"mib", dumped->bytes >> 20});
     co_return ok();
   }
-  if (dumped.error().code == Code::kUnavailable || dumped.error().code == Code::kDeadlineExceeded) {
+  const Code code = dumped.error().code;
+  if (code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kNotFound ||
+      dumped.error().reason == "not_running") {
     unsettle(*entry);  // nobody knows whether there is still a cell
     co_return fail(std::move(dumped).error().note(concat("dumping ", entry->row.id)));
   }
@@ -102,6 +104,7 @@ Task<> Sandboxes::dump_under_pressure() {
           kept_memory(*entry) != PauseMemory::kKeep) {
         continue;
       }
+      const Counted dumping{background_dumps_};
       if (auto dumped = co_await shielded(dump_held(entry)); !dumped) {
         LOG_WARN("memory is short and cannot be given back", {"error", dumped.error()});
         break;

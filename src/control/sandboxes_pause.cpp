@@ -26,7 +26,7 @@ Task<ResumeAnswer> Sandboxes::resume(std::string team_id, std::string id) {
 
 Task<PauseAnswer> Sandboxes::pause_now(std::string team_id, std::string id, PauseMemory memory) {
   CO_TRY(const auto entry, find(team_id, id));
-  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY(const auto held, co_await with_deadline(hold_patience(*entry), hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   CO_TRY_DO(co_await pause_held(entry, memory));
   PauseAnswer answer{view(*entry), kept_memory(*entry), {}};
@@ -127,7 +127,7 @@ Task<> Sandboxes::end_cell(EntryPointer entry, bool sync) {
 
 Task<ResumeAnswer> Sandboxes::resume_now(std::string team_id, std::string id) {
   CO_TRY(const auto entry, find(team_id, id));
-  CO_TRY(const auto held, co_await with_deadline(kNodeTimeout, hold(entry)));
+  CO_TRY(const auto held, co_await with_deadline(hold_patience(*entry), hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
   ResumeAnswer answer;
   if (entry->row.status != SandboxStatus::kRunning) {

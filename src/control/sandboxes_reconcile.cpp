@@ -2,6 +2,9 @@
 //
 // A restart first raises the generation of the row, which stays `running`: a crash in the middle
 // leaves a `running` row without a cell, which is what reconcile() repairs.
+//
+// One sandbox never keeps the others waiting: what takes long, such as bringing memory back from
+// disk, and what does not work now, is left to settle_all().
 #include <algorithm>
 #include <map>
 
@@ -26,36 +29,32 @@ bool undecided(const Error& error) {
 
 Task<> Sandboxes::reconcile() {
   CO_TRY_DO(co_await refresh_templates());
-  // Every entry is held before the cells are listed, so no operation runs between the two.
-  std::vector<EntryPointer> entries;
+  // Every entry is held before the cells are listed, so no operation runs between the two. Those in
+  // the middle of one are looked at when it has ended.
+  Repairs work;
   for (const auto& [id, entry] : entries_) {
-    entries.push_back(entry);
-  }
-  std::vector<Hold> holds;
-  for (auto& entry : entries) {
-    CO_TRY(auto held, co_await hold(std::move(entry)));
-    holds.push_back(std::move(held));
+    if (entry->busy) {
+      unsettle(*entry);
+    } else {
+      work.holds.emplace_back(entry);
+    }
   }
   CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
-  std::map<std::string_view, const node::CellInfo*> cells_by_id;
   std::vector<std::string> orphans;
   for (const auto& cell : cells) {
-    cells_by_id.emplace(cell.id, &cell);
+    work.cells.emplace(cell.id, &cell);
     // A claim made meanwhile has its entry before it has its cell.
     if (!entries_.contains(cell.id) && !adopted_cells_.contains(cell.id)) {
       orphans.push_back(cell.id);
     }
   }
   ATOLL_FAULT_POINT("control.reconcile.listed");
-  Report report;
-  for (auto& waiting : holds) {
-    const Hold held{std::move(waiting)};
-    if (!held.entry()->gone) {
-      const auto found = cells_by_id.find(held.entry()->row.id);
-      const auto* cell = found == cells_by_id.end() ? nullptr : found->second;
-      CO_TRY_DO(co_await repair(held.entry(), cell, report));
-    }
+  Scope repairing{co_await current_context()};
+  for (std::size_t i = 0; i < std::min(work.holds.size(), kMaxRepairsAtOnce); ++i) {
+    repairing.spawn("repair", repair_some(work));
   }
+  CO_TRY_DO(co_await repairing.join());
+  Report& report = work.report;
   ATOLL_FAULT_POINT("control.reconcile.repaired");
   CO_TRY_DO(co_await destroy_orphans(std::move(orphans), report));
   ATOLL_FAULT_POINT("control.reconcile.done");
@@ -65,6 +64,16 @@ Task<> Sandboxes::reconcile() {
              {"orphans_destroyed", report.orphans});
   } else {
     LOG_DEBUG("rows and cells agree", {"sandboxes", report.adopted});
+  }
+  co_return ok();
+}
+
+Task<> Sandboxes::repair_some(Repairs& work) {
+  while (work.next < work.holds.size()) {
+    const Hold held{std::move(work.holds[work.next++])};
+    const auto found = work.cells.find(held.entry()->row.id);
+    const auto* cell = found == work.cells.end() ? nullptr : found->second;
+    CO_TRY_DO(co_await repair(held.entry(), cell, Patience::kShort, work.report));
   }
   co_return ok();
 }
@@ -88,18 +97,18 @@ void Sandboxes::settle(Entry& entry, const Result<>& outcome) {
   }
 }
 
-// REQUIRES: the entry is held.
-Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report& report) {
-  if (entry->unwanted) {
-    CO_TRY_DO(co_await finish_deletion(entry));
-    ++report.removed;
+// REQUIRES: the entry is held. What is not repaired with this is unsettled, or a deletion pending.
+Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Patience patience,
+                         Report& report) {
+  if (entry->unwanted || to_be_removed(entry->row.status)) {
+    if (auto finished = co_await finish_deletion(entry); finished) {
+      ++report.removed;
+    }
     co_return ok();
   }
   switch (entry->row.status) {
     case SandboxStatus::kStarting:
     case SandboxStatus::kTerminating:
-      CO_TRY_DO(co_await finish_deletion(entry));
-      ++report.removed;
       co_return ok();
     case SandboxStatus::kRunning: {
       if (cell != nullptr && cell->running) {
@@ -115,9 +124,15 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
         ++report.adopted;
         co_return ok();
       }
+      entry->guest_socket.clear();
+      if (patience == Patience::kShort && cell != nullptr && cell->dumped) {
+        unsettle(*entry);
+        co_return ok();
+      }
       auto restarted = co_await restart(entry);
       if (!restarted && entry->row.status != SandboxStatus::kFailed) {
-        co_return std::move(restarted);
+        settle(*entry, restarted);
+        co_return ok();
       }
       ++(restarted ? report.restarted : report.failed);
       co_return ok();
@@ -130,15 +145,18 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Report&
       }
       plan_dump(*entry);
       schedule(*entry, due_at(*entry));
-      if (!entry->guest_socket.empty() && !cell->frozen) {
+      if (entry->guest_socket.empty() || cell->frozen) {
+        ++report.adopted;
+      } else if (patience == Patience::kShort) {
+        unsettle(*entry);
+      } else {
         settle(*entry, co_await with_deadline(kPauseTimeout, node_.freeze(entry->row.id)));
       }
-      ++report.adopted;
       co_return ok();
     case SandboxStatus::kFailed:
       if (cell != nullptr && cell->running) {
         node::DestroyRequest request{.id = entry->row.id, .keep_upper = true};
-        CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request))));
+        settle(*entry, co_await with_deadline(kNodeTimeout, node_.destroy(std::move(request))));
       }
       co_return ok();
   }
@@ -175,7 +193,7 @@ Task<> Sandboxes::restart(EntryPointer entry) {
                               .restore_memory = true,
                               .ephemeral_tmp = entry->row.ephemeral_tmp,
                               .mounts = node_mounts(entry->row.mounts)};
-  auto cell = co_await with_deadline(kNodeTimeout, node_.create(std::move(request)));
+  auto cell = co_await with_deadline(kPauseTimeout, node_.create(std::move(request)));
   if (!cell) {
     Error error = std::move(cell).error().note(concat("restarting ", entry->row.id));
     if (!undecided(error)) {

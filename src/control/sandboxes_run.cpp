@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/scope.h"
+#include "base/strings.h"
 #include "control/entry.h"
 #include "control/limits.h"
 #include "control/sandboxes.h"
@@ -112,46 +113,74 @@ void Sandboxes::unsettle(Entry& entry) {
   settling_pending_.set();
 }
 
-// Sandboxes whose row and cell may differ because the node did not answer in time: made to agree as
-// at a start, until it works.
+// Sandboxes whose row and cell may differ because the node did not answer in time, or because that
+// takes longer than a start may: made to agree as at a start, until it works.
 Task<> Sandboxes::settle_all() {
   Duration pause = kNodeFirstRetry;
   for (;;) {
     CO_TRY_DO(co_await wait_for(settling_pending_));
     CO_TRY_DO(co_await sleep_for(pause));
     settling_pending_.clear();
-    auto settled = co_await shielded(settle_once());
+    CO_TRY(const bool settled, co_await settle_once());
     if (settled) {
       pause = kNodeFirstRetry;
       continue;
     }
-    LOG_WARN("cannot settle sandboxes yet", {"error", settled.error()});
     settling_pending_.set();
     pause = std::min(pause * 2, kNodeLastRetry);
   }
 }
 
-Task<> Sandboxes::settle_once() {
-  std::vector<Hold> holds;
-  std::vector<EntryPointer> waiting;
+// Whether all are settled.
+Task<bool> Sandboxes::settle_once() {
+  Settling work;
   for (const auto& [id, entry] : entries_) {
     if (entry->unsettled) {
-      waiting.push_back(entry);
+      work.entries.push_back(entry);
     }
   }
-  for (auto& entry : waiting) {
-    CO_TRY(auto held, co_await hold(std::move(entry)));
-    holds.push_back(std::move(held));
+  Scope scope{co_await current_context()};
+  for (std::size_t i = 0; i < std::min(work.entries.size(), kMaxRepairsAtOnce); ++i) {
+    scope.spawn("settle", settle_some(work));
   }
-  CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
-  Report report;
-  for (const Hold& held : holds) {
-    const auto cell = std::ranges::find(cells, held.entry()->row.id, &node::CellInfo::id);
-    if (held.entry()->gone) {
+  CO_TRY_DO(co_await scope.join());
+  co_return work.all;
+}
+
+Task<> Sandboxes::settle_some(Settling& work) {
+  while (work.next < work.entries.size()) {
+    const EntryPointer entry = work.entries[work.next++];
+    if (entry->busy) {
+      work.all = false;
       continue;
     }
-    held.entry()->unsettled = false;
-    CO_TRY_DO(co_await repair(held.entry(), cell == cells.end() ? nullptr : &*cell, report));
+    const Hold held{entry};
+    auto settled = co_await shielded(settle_held(entry));
+    if (!settled && settled.error().code == Code::kCancelled) {
+      co_return std::move(settled);
+    }
+    if (!settled) {
+      LOG_WARN("cannot settle a sandbox yet", {"sandbox", entry->row.id},
+               {"error", settled.error()});
+      work.all = false;
+    }
+  }
+  co_return ok();
+}
+
+// REQUIRES: the entry is held.
+Task<> Sandboxes::settle_held(EntryPointer entry) {
+  if (entry->gone || !entry->unsettled) {
+    co_return ok();
+  }
+  CO_TRY(const auto cells, co_await with_deadline(kNodeTimeout, node_.list()));
+  const auto cell = std::ranges::find(cells, entry->row.id, &node::CellInfo::id);
+  entry->unsettled = false;
+  Report report;
+  CO_TRY_DO(
+      co_await repair(entry, cell == cells.end() ? nullptr : &*cell, Patience::kLong, report));
+  if (entry->unsettled) {
+    co_return fail(Code::kUnavailable, concat("sandbox ", entry->row.id, " is not settled"));
   }
   co_return ok();
 }

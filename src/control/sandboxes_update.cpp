@@ -154,7 +154,7 @@ Task<> Sandboxes::configure_with_limits(EntryPointer entry, Sandbox next) {
 
 // REQUIRES: the entry is held.
 Task<> Sandboxes::configure(EntryPointer entry, Sandbox next) {
-  const store::Expected expected{entry->row.status, entry->row.generation};
+  const store::Expected expected = expected_row(*entry);
   next.updated_at = clock_.now();
   const auto event = event_of(next, "configured", next.updated_at);
   auto changed = co_await store_.run(

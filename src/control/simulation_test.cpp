@@ -84,6 +84,10 @@ class FaultyStore final : public store::Store {
   Result<> remove_claim_key(const std::string& team_id, const std::string& key) override {
     return judge([&] { return inner_.remove_claim_key(team_id, key); });
   }
+  Result<> change_claim_answer(const std::string& team_id, const std::string& key,
+                               const std::string& answer) override {
+    return judge([&] { return inner_.change_claim_answer(team_id, key, answer); });
+  }
   Result<> configure_sandbox(const Sandbox& sandbox, const store::Expected& expected,
                              const store::Event& event) override {
     return judge([&] { return inner_.configure_sandbox(sandbox, expected, event); });

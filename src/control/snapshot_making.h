@@ -1,7 +1,7 @@
 // Names of snapshots on the node, and those that have no row so far. Private to snapshots*.cpp.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -14,8 +14,10 @@ inline constexpr std::string_view kForkPrefix = "fork-";
 // A disk that is being made, as long as this lives.
 class Making {
  public:
-  using Table = std::set<std::string, std::less<>>;
-  Making(Table& table, std::string id) : table_(table), id_(std::move(id)) { table_.insert(id_); }
+  using Table = std::map<std::string, std::string, std::less<>>;  // whose it will be
+  Making(Table& table, std::string id, std::string team_id) : table_(table), id_(std::move(id)) {
+    table_.emplace(id_, std::move(team_id));
+  }
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;
   ~Making() { table_.erase(id_); }

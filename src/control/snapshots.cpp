@@ -136,8 +136,13 @@ Task<SnapshotCreated> Snapshots::create_once(std::string team_id, std::string sa
 
 Result<> Snapshots::check_new(std::string_view team_id, const SnapshotRequest& request) const {
   TRY_DO(validate(request, clock_.now()));
-  const auto of_team = static_cast<std::size_t>(std::ranges::count_if(
-      snapshots_, [&](const auto& item) { return item.second.team_id == team_id; }));
+  // Those that are being made count: no two get the last place.
+  const auto of_team = static_cast<std::size_t>(
+      std::ranges::count_if(snapshots_,
+                            [&](const auto& item) { return item.second.team_id == team_id; }) +
+      std::ranges::count_if(making_, [&](const auto& item) {
+        return item.second == team_id && item.first.starts_with(kSnapshotPrefix);
+      }));
   if (of_team >= kMaxSnapshotsPerTeam) {
     return fail(Code::kResourceExhausted,
                 concat("there are already ", of_team, " snapshots; delete some first"),
@@ -150,7 +155,7 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
                                      SnapshotRequest request) {
   CO_TRY_DO(check_new(team_id, request));
   const std::string id = concat(kSnapshotPrefix, random_label(16));
-  const Making making{making_, id};
+  const Making making{making_, id, team_id};
   auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
   if (!row) {
     (void)co_await remove_from_node(id);  // it may be there all the same
@@ -234,34 +239,6 @@ Task<> Snapshots::remove_from_node(std::string id) {
     deadlines_changed_.set();
   }
   co_return removed;
-}
-
-Task<Sandbox> Snapshots::restore(std::string team_id, std::string sandbox_id,
-                                 std::string snapshot_id, bool force) {
-  CO_TRY(const Snapshot snapshot, get(team_id, snapshot_id));
-  co_return co_await sandboxes_.restore_disk(
-      std::move(team_id), std::move(sandbox_id),
-      {.snapshot_id = snapshot.id, .layers = snapshot.layers}, force);
-}
-
-Task<ClaimAnswer> Snapshots::claim(std::string snapshot_id, ClaimRequest request) {
-  request.complete = [this, snapshot_id](ClaimRequest asked) {
-    return begin_as_snapshot(snapshot_id, std::move(asked));
-  };
-  co_return co_await sandboxes_.claim_all(std::move(request));
-}
-
-Task<ClaimRequest> Snapshots::begin_as_snapshot(std::string snapshot_id, ClaimRequest request) {
-  CO_TRY(const Snapshot snapshot, get(request.team_id, snapshot_id));
-  request.template_name = snapshot.template_name;
-  request.origin = Origin{.snapshot_id = snapshot.id,
-                          .layers = snapshot.layers,
-                          .limits = snapshot.limits,
-                          .parent_id = snapshot.sandbox_id,
-                          .ephemeral_tmp = snapshot.ephemeral_tmp,
-                          .descent = {.parent_id = snapshot.id, .cause = "claim"}};
-  request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
-  co_return std::move(request);
 }
 
 Task<> Snapshots::run() {

@@ -57,6 +57,8 @@ struct SnapshotCreated {
 struct ForkHooks {
   std::function<Task<>()> before_moment;
   std::function<void()> after_moment;
+  // The children move, also those that are to be paused: this does it.
+  std::function<Task<ClaimAnswer>(ClaimAnswer)> children_made;
 };
 
 struct ForkRequest {
@@ -125,7 +127,11 @@ class Snapshots {
   Task<Snapshot> create_now(std::string team_id, std::string sandbox_id, SnapshotRequest request);
   Task<> record(const Snapshot& snapshot, const std::optional<SnapshotOnce>& once);
   Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
-  Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, ClaimRequest request);
+  Task<Sandbox> restore_now(std::string team_id, std::string sandbox_id, std::string snapshot_id,
+                            bool force);
+  Task<ClaimAnswer> claim_now(std::string snapshot_id, ClaimRequest request);
+  Task<ClaimRequest> begin_as_snapshot(std::string snapshot_id, std::shared_ptr<bool> held,
+                                       ClaimRequest request);
   Task<ClaimRequest> begin_as_sandbox(std::string sandbox_id, std::string moment, ForkRequest asked,
                                       std::shared_ptr<MountLists> forked, ClaimRequest request);
   Task<> take_moment(Sandbox& parent, std::string moment, const ForkRequest& asked,
@@ -141,7 +147,8 @@ class Snapshots {
   Sandboxes& sandboxes_;
   const WallClock& clock_;
   std::map<std::string, Snapshot, std::less<>> snapshots_;
-  std::set<std::string, std::less<>> making_;  // on the node, or soon, without a row
+  // On the node, or soon, without a row; and whose they are.
+  std::map<std::string, std::string, std::less<>> making_;
   Lineage lineage_;
   std::map<std::string, Held, std::less<>> held_;
   bool unswept_ = false;  // the node may have a disk that is nobody's

@@ -17,11 +17,13 @@ Task<ClaimAnswer> Snapshots::fork(std::string team_id, std::string sandbox_id,
 Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_id,
                                       ForkRequest request) {
   const std::string moment = concat(kForkPrefix, random_label(16));
-  const Making making{making_, moment};
+  const Making making{making_, moment, team_id};
   ClaimRequest claim{.team_id = std::move(team_id),
                      .count = request.count,
                      .paused = !request.start,
-                     .once = std::move(request.once)};
+                     .awake_first = static_cast<bool>(request.hooks.children_made),
+                     .once = std::move(request.once),
+                     .finish = request.hooks.children_made};
   const auto forked = std::make_shared<MountLists>();  // volumes for the children
   claim.complete = [this, sandbox_id, moment, request, forked](ClaimRequest rest) {
     return begin_as_sandbox(sandbox_id, moment, request, forked, std::move(rest));

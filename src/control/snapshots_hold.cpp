@@ -20,7 +20,7 @@ Task<Snapshot> Snapshots::adopt_now(std::string cell_id, Snapshot row, SnapshotR
   row.description = std::move(request.description);
   row.expires_at = request.expires_at;
   row.created_at = clock_.now();
-  const Making making{making_, row.id};
+  const Making making{making_, row.id, row.team_id};
   auto taken = co_await with_deadline(
       kPauseTimeout, node_.snapshot({.id = std::move(cell_id), .snapshot = row.id}));
   if (!taken) {
@@ -47,7 +47,7 @@ Task<Snapshot> Snapshots::hold(std::string team_id, StateRef ref) {
 
 Task<Snapshot> Snapshots::hold_moment(std::string team_id, std::string sandbox_id) {
   const std::string id = concat(kForkPrefix, random_label(16));
-  const Making making{making_, id};
+  const Making making{making_, id, team_id};
   auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
   if (!row) {
     (void)co_await remove_from_node(id);  // it may be there all the same
@@ -86,6 +86,57 @@ Task<> Snapshots::release_now(std::string id) {
              {"error", removed.error()});
   }
   co_return std::move(removed);
+}
+
+// What is begun as a snapshot needs it until the end: processes end for a restore long before the
+// disk is read.
+Task<Sandbox> Snapshots::restore(std::string team_id, std::string sandbox_id,
+                                 std::string snapshot_id, bool force) {
+  return shielded(
+      restore_now(std::move(team_id), std::move(sandbox_id), std::move(snapshot_id), force));
+}
+
+Task<Sandbox> Snapshots::restore_now(std::string team_id, std::string sandbox_id,
+                                     std::string snapshot_id, bool force) {
+  CO_TRY(const Snapshot snapshot,
+         co_await hold(team_id, {StateRef::Kind::kSnapshot, std::move(snapshot_id)}));
+  auto restored = co_await sandboxes_.restore_disk(
+      std::move(team_id), std::move(sandbox_id),
+      {.snapshot_id = snapshot.id, .layers = snapshot.layers}, force);
+  (void)co_await release(snapshot.id);
+  co_return std::move(restored);
+}
+
+Task<ClaimAnswer> Snapshots::claim(std::string snapshot_id, ClaimRequest request) {
+  return shielded(claim_now(std::move(snapshot_id), std::move(request)));
+}
+
+Task<ClaimAnswer> Snapshots::claim_now(std::string snapshot_id, ClaimRequest request) {
+  const auto held = std::make_shared<bool>(false);
+  request.complete = [this, snapshot_id, held](ClaimRequest asked) {
+    return begin_as_snapshot(snapshot_id, held, std::move(asked));
+  };
+  auto claimed = co_await sandboxes_.claim_all(std::move(request));
+  if (*held) {
+    (void)co_await release(std::move(snapshot_id));
+  }
+  co_return std::move(claimed);
+}
+
+Task<ClaimRequest> Snapshots::begin_as_snapshot(std::string snapshot_id, std::shared_ptr<bool> held,
+                                                ClaimRequest request) {
+  CO_TRY(const Snapshot snapshot,
+         co_await hold(request.team_id, {StateRef::Kind::kSnapshot, std::move(snapshot_id)}));
+  *held = true;
+  request.template_name = snapshot.template_name;
+  request.origin = Origin{.snapshot_id = snapshot.id,
+                          .layers = snapshot.layers,
+                          .limits = snapshot.limits,
+                          .parent_id = snapshot.sandbox_id,
+                          .ephemeral_tmp = snapshot.ephemeral_tmp,
+                          .descent = {.parent_id = snapshot.id, .cause = "claim"}};
+  request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
+  co_return std::move(request);
 }
 
 }  // namespace atl::control

@@ -22,13 +22,13 @@ struct WarmForks::Work {
   std::size_t next = 0;  // child by child
 };
 
-Task<WarmForkAnswer> WarmForks::fork(std::string team_id, std::string sandbox_id,
-                                     ForkRequest request) {
+Task<ClaimAnswer> WarmForks::fork(std::string team_id, std::string sandbox_id,
+                                  ForkRequest request) {
   return shielded(fork_now(std::move(team_id), std::move(sandbox_id), std::move(request)));
 }
 
-Task<WarmForkAnswer> WarmForks::fork_now(std::string team_id, std::string sandbox_id,
-                                         ForkRequest request) {
+Task<ClaimAnswer> WarmForks::fork_now(std::string team_id, std::string sandbox_id,
+                                      ForkRequest request) {
   CO_TRY(const Sandbox parent, sandboxes_.get(team_id, sandbox_id));
   if (parent.status != SandboxStatus::kRunning) {
     co_return fail(Code::kFailedPrecondition,
@@ -37,7 +37,6 @@ Task<WarmForkAnswer> WarmForks::fork_now(std::string team_id, std::string sandbo
                    "sandbox_not_running");
   }
   std::vector<Carried> all;
-  const bool start = std::exchange(request.start, true);
   request.hooks.before_moment = [this, &all, team_id, sandbox_id] {
     return copy_all({team_id, sandbox_id}, all);
   };
@@ -46,18 +45,22 @@ Task<WarmForkAnswer> WarmForks::fork_now(std::string team_id, std::string sandbo
       each.held.reset();
     }
   };
-  WarmForkAnswer answer;
-  CO_TRY(answer.claim,
-         co_await snapshots_.fork(std::move(team_id), std::move(sandbox_id), std::move(request)));
-  if (answer.claim.remembered) {
-    co_return std::move(answer);
-  }
-  CO_TRY_DO(co_await revive_all(answer.claim.sandboxes, all));
+  request.hooks.children_made = [this, start = request.start, &all](ClaimAnswer answer) {
+    return finish(start, all, std::move(answer));
+  };
+  co_return co_await snapshots_.fork(std::move(team_id), std::move(sandbox_id), std::move(request));
+}
+
+// The children move until this is done, whatever was asked for: a process that stands still cannot
+// be revived.
+Task<ClaimAnswer> WarmForks::finish(bool start, std::vector<Carried>& all, ClaimAnswer answer) {
+  CO_TRY_DO(co_await revive_all(answer.sandboxes, all));
   if (!start) {
-    CO_TRY_DO(co_await pause_all(answer.claim.sandboxes));
+    CO_TRY_DO(co_await pause_all(answer.sandboxes));
   }
+  auto& interpreters = answer.interpreters.emplace();
   for (Carried& each : all) {
-    answer.interpreters.push_back(std::move(each.interpreter));
+    interpreters.push_back(std::move(each.interpreter));
   }
   co_return std::move(answer);
 }
@@ -85,18 +88,23 @@ Task<> WarmForks::copy_all(SandboxRef sandbox, std::vector<Carried>& all) {
   CO_TRY(std::uint64_t free_bytes, co_await free_memory(sandbox));
   // All of them together are waited for so long, and each at least for a moment.
   Loop& loop = *(co_await current_context()).loop;
-  const Instant deadline = loop.now() + kIdleInterpreterWait;
-  std::size_t carried = 0;
+  const Instant idle_deadline = loop.now() + kIdleInterpreterWait;
+  const Instant deadline = loop.now() + kAllCopiesTimeout;
+  std::size_t tried = 0;
   for (Carried& each : all) {
-    if (carried >= kMaxCarriedInterpreters) {
+    if (tried >= kMaxCarriedInterpreters) {
       each.interpreter.reason =
           concat("at most ", kMaxCarriedInterpreters, " interpreters are taken along");
       continue;
     }
-    const Duration wait = std::max<Duration>(deadline - loop.now(), kShortInterpreterWait);
-    CO_TRY_DO(co_await copy_one(sandbox, free_bytes, wait, each));
+    if (loop.now() >= deadline) {
+      each.interpreter.reason = "copying those before it took too long";
+      continue;
+    }
+    ++tried;
+    const Duration wait = std::max<Duration>(idle_deadline - loop.now(), kShortInterpreterWait);
+    CO_TRY_DO(co_await copy_one(sandbox, free_bytes, wait, deadline, each));
     if (each.copy) {
-      ++carried;
       free_bytes -= std::min(free_bytes - 1, each.interpreter.memory_bytes);
     }
   }
@@ -105,7 +113,7 @@ Task<> WarmForks::copy_all(SandboxRef sandbox, std::vector<Carried>& all) {
 
 // Fails only when the caller is gone.
 Task<> WarmForks::copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duration wait,
-                           Carried& carried) {
+                           Instant deadline, Carried& carried) {
   CarriedInterpreter& interpreter = carried.interpreter;
   auto& interpreters = contexts_.interpreters();
   auto held = co_await interpreters.hold(sandbox, interpreter.context_id, wait);
@@ -114,7 +122,10 @@ Task<> WarmForks::copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duratio
     co_return ok();
   }
   carried.held = *std::move(held);
-  auto copied = co_await interpreters.copy(sandbox, interpreter.context_id, free_bytes);
+  Loop& loop = *(co_await current_context()).loop;
+  const Duration left = std::max<Duration>(deadline - loop.now(), kShortInterpreterWait);
+  auto copied =
+      co_await with_deadline(left, interpreters.copy(sandbox, interpreter.context_id, free_bytes));
   if (!copied) {
     carried.held.reset();
     interpreter.reason = copied.error().message;

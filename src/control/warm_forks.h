@@ -16,38 +16,24 @@
 
 namespace atl::control {
 
-// One interpreter of the parent, and what became of it.
-struct CarriedInterpreter {
-  std::string context_id;
-  std::string alias;
-  bool carried = false;  // it is in every child
-  std::string reason;    // why not
-  std::string note;      // what was left behind although it was carried
-  std::uint64_t memory_bytes = 0;
-  std::vector<std::string> missing_in;  // children that do not have it, when others do
-};
-
-struct WarmForkAnswer {
-  ClaimAnswer claim;
-  std::vector<CarriedInterpreter> interpreters;
-};
-
 class WarmForks {
  public:
   WarmForks(Contexts& contexts, Sandboxes& sandboxes, Snapshots& snapshots)
       : contexts_(contexts), sandboxes_(sandboxes), snapshots_(snapshots) {}
 
   // kFailedPrecondition: the parent does not run.
-  Task<WarmForkAnswer> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
+  Task<ClaimAnswer> fork(std::string team_id, std::string sandbox_id, ForkRequest request);
 
  private:
   struct Carried;
   struct Work;
 
-  Task<WarmForkAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
+  Task<ClaimAnswer> fork_now(std::string team_id, std::string sandbox_id, ForkRequest request);
+  Task<ClaimAnswer> finish(bool start, std::vector<Carried>& all, ClaimAnswer answer);
   Task<std::uint64_t> free_memory(SandboxRef sandbox);
   Task<> copy_all(SandboxRef sandbox, std::vector<Carried>& all);
-  Task<> copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duration wait, Carried& carried);
+  Task<> copy_one(SandboxRef sandbox, std::uint64_t free_bytes, Duration wait, Instant deadline,
+                  Carried& carried);
   Task<> revive_all(const std::vector<Sandbox>& children, std::vector<Carried>& all);
   Task<> work(Work& work);
   Task<> pause_all(std::vector<Sandbox>& children);

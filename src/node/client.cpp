@@ -85,9 +85,10 @@ class NodeClient final : public Node {
     co_return decode_hello(payload);
   }
   Task<CellInfo> create(CreateRequest request) override {
-    // From a snapshot it is a copy of it, where the pool cannot do better.
-    auto created =
-        request.from_snapshot.empty() ? call(encode(request)) : slow_call(encode(request));
+    // From a snapshot it is a copy of it, where the pool cannot do better; memory comes from disk.
+    auto created = request.from_snapshot.empty() && !request.restore_memory
+                       ? call(encode(request))
+                       : slow_call(encode(request));
     CO_TRY(const auto payload, co_await std::move(created));
     co_return decode_cell(payload);
   }

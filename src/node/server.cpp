@@ -58,12 +58,16 @@ bool has_left(int socket) {
 }
 
 // Asks what there is.
-bool is_inventory(std::string_view datagram) {
-  const auto request = decode_request(datagram);
-  return request && (request->kind == RequestKind::kHello || request->kind == RequestKind::kList ||
-                     request->kind == RequestKind::kListLayers ||
-                     request->kind == RequestKind::kListSnapshots ||
-                     request->kind == RequestKind::kListVolumes);
+bool is_inventory(RequestKind kind) {
+  return kind == RequestKind::kHello || kind == RequestKind::kList ||
+         kind == RequestKind::kListLayers || kind == RequestKind::kListSnapshots ||
+         kind == RequestKind::kListVolumes;
+}
+
+// Whoever asks what there is waits for what others left under way, except for this: it may take
+// minutes, and until its end there is a cell that stands still, which is no lie.
+bool is_waited_for(RequestKind kind) {
+  return kind != RequestKind::kDump;
 }
 
 }  // namespace
@@ -188,11 +192,15 @@ void Server::serve(Connection& connection) {
       stream_events(socket);
       return;
     }
-    if (is_inventory(*datagram)) {
+    const auto request = decode_request(*datagram);
+    if (request && is_inventory(request->kind)) {
       wait_for_abandoned(socket);
     }
-    const Busy busy{*this, socket};
-    auto answer = handle(*datagram);
+    std::optional<Busy> busy;
+    if (!request || is_waited_for(request->kind)) {
+      busy.emplace(*this, socket);
+    }
+    auto answer = request ? handle(*request) : Result<std::string>{fail(request.error())};
     const std::string bytes = answer ? encode_ok(*answer) : encode_error(answer.error());
     if (!io::send_datagram(socket, bytes)) {
       return;
@@ -212,8 +220,7 @@ void Server::stream_events(int socket) {
   parts_.events.remove(socket);
 }
 
-Result<std::string> Server::handle(std::string_view datagram) {
-  TRY(const DecodedRequest request, decode_request(datagram));
+Result<std::string> Server::handle(const DecodedRequest& request) {
   switch (request.kind) {
     case RequestKind::kHello: {
       HelloAnswer hello = parts_.hello;

@@ -63,7 +63,7 @@ class Server {
   void stream_events(int socket);
   class Busy;
   void wait_for_abandoned(int asking);
-  Result<std::string> handle(std::string_view datagram);
+  Result<std::string> handle(const DecodedRequest& request);
   Result<std::string> handle_layer(const DecodedRequest& request);
   Result<std::string> handle_snapshot(const DecodedRequest& request);
   Result<std::string> handle_volume(const DecodedRequest& request);

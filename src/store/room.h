@@ -276,6 +276,9 @@ class Store {
                                                          const std::string& key,
                                                          UnixMillis now) = 0;
   virtual Result<> remove_claim_key(const std::string& team_id, const std::string& key) = 0;
+  // Nothing when there is no such key.
+  virtual Result<> change_claim_answer(const std::string& team_id, const std::string& key,
+                                       const std::string& answer) = 0;
   // kNotFound when there is no such row; kAborted (reason "changed") when it is not as expected.
   virtual Result<> change_sandbox(const std::string& id, const Expected& expected,
                                   const Transition& transition, const Event& event,

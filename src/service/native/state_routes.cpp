@@ -288,22 +288,15 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
                                         return remember_answer(201, fork_json(id, answer));
                                       }};
   }
-  control::WarmForkAnswer answer;
-  if (warm) {
-    CO_TRY(answer, co_await warm_forks_.fork(exchange.principal().team_id, id, std::move(request)));
-  } else {
-    CO_TRY(answer.claim,
-           co_await snapshots_.fork(exchange.principal().team_id, id, std::move(request)));
-  }
-  if (answer.claim.remembered) {
-    CO_TRY(auto again, repeat_answer(*answer.claim.remembered));
+  const std::string team_id = exchange.principal().team_id;
+  auto forked = warm ? warm_forks_.fork(team_id, id, std::move(request))
+                     : snapshots_.fork(team_id, id, std::move(request));
+  CO_TRY(const auto answer, co_await std::move(forked));
+  if (answer.remembered) {
+    CO_TRY(auto again, repeat_answer(*answer.remembered));
     co_return co_await exchange.respond(std::move(again));
   }
-  Json json = fork_json(id, answer.claim);
-  if (warm) {
-    json.set("interpreters", interpreters_json(answer.interpreters));
-  }
-  co_return co_await exchange.respond(data_response(201, std::move(json)));
+  co_return co_await exchange.respond(data_response(201, fork_json(id, answer)));
 }
 
 Json StateRoutes::fork_json(const std::string& source_id,
@@ -313,9 +306,13 @@ Json StateRoutes::fork_json(const std::string& source_id,
     list.push(sandbox_json(child, sandboxes_.idle_expires_at(child.id)));
   }
   const auto& first = answer.sandboxes.front();
-  return Json::object({{"source_sandbox_id", source_id},
-                       {"sandbox", sandbox_json(first, sandboxes_.idle_expires_at(first.id))},
-                       {"sandboxes", std::move(list)}});
+  Json json = Json::object({{"source_sandbox_id", source_id},
+                            {"sandbox", sandbox_json(first, sandboxes_.idle_expires_at(first.id))},
+                            {"sandboxes", std::move(list)}});
+  if (answer.interpreters) {
+    json.set("interpreters", interpreters_json(*answer.interpreters));
+  }
+  return json;
 }
 
 Task<> StateRoutes::tree(NativeExchange& exchange, std::string id) {

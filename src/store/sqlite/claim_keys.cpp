@@ -36,6 +36,12 @@ Result<std::optional<ClaimKey>> find(Database& database, const std::string& team
   return value;
 }
 
+Result<> change_answer(Database& database, const std::string& team_id, const std::string& key,
+                       const std::string& answer) {
+  TRY(auto row, database.prepare("UPDATE claim_keys SET answer = ? WHERE team_id = ? AND key = ?"));
+  return row->bind(answer).bind(team_id).bind(key).run();
+}
+
 Result<> remove(Database& database, const std::string& team_id, const std::string& key) {
   TRY(auto row, database.prepare("DELETE FROM claim_keys WHERE team_id = ? AND key = ?"));
   return row->bind(team_id).bind(key).run();

@@ -10,6 +10,8 @@ namespace atl::store::claim_keys {
 Result<> insert(Database& database, const ClaimKey& key);
 Result<std::optional<ClaimKey>> find(Database& database, const std::string& team_id,
                                      const std::string& key, UnixMillis now);
+Result<> change_answer(Database& database, const std::string& team_id, const std::string& key,
+                       const std::string& answer);
 Result<> remove(Database& database, const std::string& team_id, const std::string& key);
 
 }  // namespace atl::store::claim_keys

@@ -37,6 +37,8 @@ class SqliteStore final : public Store {
   Result<std::optional<ClaimKey>> find_claim_key(const std::string& team_id, const std::string& key,
                                                  UnixMillis now) override;
   Result<> remove_claim_key(const std::string& team_id, const std::string& key) override;
+  Result<> change_claim_answer(const std::string& team_id, const std::string& key,
+                               const std::string& answer) override;
   Result<> configure_sandbox(const Sandbox& sandbox, const Expected& expected,
                              const Event& event) override;
   Result<> change_sandbox(const std::string& id, const Expected& expected,
@@ -207,6 +209,12 @@ Result<std::optional<ClaimKey>> SqliteStore::find_claim_key(const std::string& t
 Result<> SqliteStore::remove_claim_key(const std::string& team_id, const std::string& key) {
   const std::lock_guard lock{mutex_};
   return claim_keys::remove(*database_, team_id, key);
+}
+
+Result<> SqliteStore::change_claim_answer(const std::string& team_id, const std::string& key,
+                                          const std::string& answer) {
+  const std::lock_guard lock{mutex_};
+  return claim_keys::change_answer(*database_, team_id, key, answer);
 }
 
 Result<> SqliteStore::configure_sandbox(const Sandbox& sandbox, const Expected& expected,
