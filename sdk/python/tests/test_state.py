@@ -74,9 +74,10 @@ def test_a_fork_says_which_interpreters_came_along(client):
     with Sandbox.create(client=client) as parent:
         parent.run_code("x = 41")
         with parent.fork(memory="interpreters") as child:
-            assert [each.alias for each in child.forked_interpreters] == ["python"]
-            assert child.forked_interpreters[0].carried, child.forked_interpreters
-            assert child.run_code("x + 1").text == "42"
+            interpreter, = child.forked_interpreters
+            assert interpreter.alias == "python" and interpreter.carried, interpreter
+            with child.contexts.connect(interpreter.context_id) as context:
+                assert context.run("x + 1").text == "42"
         assert parent.forked_interpreters == []
 
 

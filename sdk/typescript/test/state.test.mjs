@@ -71,7 +71,8 @@ test('a fork says which interpreters came along', async t => {
   const [python] = child.forkedInterpreters
   assert.equal(python.alias, 'python')
   assert.ok(python.carried, python.reason)
-  assert.equal((await child.runCode('x + 1')).text, '42')
+  const context = await child.attachContext(python.contextId)
+  assert.equal((await context.run('x + 1')).text, '42')
   assert.deepEqual(parent.forkedInterpreters, [])
 })
 
