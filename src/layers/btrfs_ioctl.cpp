@@ -79,12 +79,13 @@ Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& 
 }
 
 Result<> commit(int fd) {
-  std::uint64_t transaction = 0;
-  if (::ioctl(fd, BTRFS_IOC_START_SYNC, &transaction) != 0 ||
-      ::ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) != 0) {
+  // The rename of a subvolume forbids the log, so this commits the transaction, here and now. To
+  // start and await a commit by the ioctls leaves it to a kernel thread whose wake-up can get lost:
+  // then everybody waited for its next round, 30 s.
+  if (::fsync(fd) != 0) {
     return fail_errno("committing to the pool");
   }
-  // Older kernels do not tell the waiting that it failed; the file system is read-only then.
+  // There may have been nothing left to write; the file system is read-only after a failure.
   struct statvfs info{};
   if (::fstatvfs(fd, &info) != 0) {
     return fail_errno("looking at the pool after a commit");

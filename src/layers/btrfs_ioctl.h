@@ -19,8 +19,9 @@ Result<> create_subvolume(int parent_fd, const std::string& name, std::uint64_t 
 // the cost does not depend on its size.
 Result<> snapshot_subvolume(int subvolume_fd, int parent_fd, const std::string& name,
                             bool read_only);
-// Commits the present transaction: names, attributes and snapshots are on disk, also what files
-// hold as far as it has left memory. Does not wait for data of anybody.
+// What was renamed in this directory is on disk, and with it the whole transaction: names,
+// attributes and snapshots, also what files hold as far as it has left memory. Does not wait for
+// data of anybody.
 Result<> commit(int fd);
 // Unlinks it; the kernel frees its blocks in the background. The cost does not depend on its size.
 Result<> destroy_subvolume(int parent_fd, const std::string& name);
