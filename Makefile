@@ -4,15 +4,16 @@
 #   make test      install, build, run every test
 #   make build     build/bin/atoll and build/bin/atoll-guest
 #   make crash-test  kill -9 at every point of every state operation; long byte-identity run
+#   make conformance  every version of the official E2B packages; writes docs/conformance.md
 #   make bench     side by side with bwrap, crun and runc on the same root filesystem
 #   make generate  what follows from api/openapi.yaml: models and types of the SDKs
 #   make lint      clang-tidy, formatting and layering
 #   make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   make fuzz      every codec under libFuzzer and the sanitizers, SECONDS=60 each
+#   make fuzz      every codec under libFuzzer and the sanitizers, ten minutes each for the boundary, one for the rest; SECONDS=, TARGETS=
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup setup-test build demo test test-unit crash-test bench generate lint fmt sanitize fuzz clean
+.PHONY: setup setup-test build demo test test-unit crash-test conformance bench generate lint fmt sanitize fuzz clean
 
 setup:
 	@tools/setup
@@ -36,6 +37,13 @@ crash-test: setup-test build
 	@ATOLL_CRASH_CASES=all ATOLL_BIN_DIR=$(CURDIR)/build/bin \
 	  /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/crash
 
+conformance: setup-test build
+	@ATOLL_CONFORMANCE=all ATOLL_CONFORMANCE_RESULTS=$(CURDIR)/build/conformance.json \
+	  ATOLL_BIN_DIR=$(CURDIR)/build/bin /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+	  tests/conformance/test_e2b.py tests/conformance/test_e2b_coverage.py; status=$$?; \
+	  /usr/bin/python3 tests/conformance/e2b_report.py docs/conformance.md build/conformance.json; \
+	  exit $$status
+
 bench: build
 	@tools/setup --bench
 	@bench/run
@@ -56,7 +64,7 @@ sanitize: setup-test
 	@ctest --test-dir build-asan --output-on-failure -L unit
 
 fuzz: setup-test
-	@tools/fuzz $(or $(SECONDS),60)
+	@tools/fuzz "$(SECONDS)" $(TARGETS)
 
 clean:
 	@rm -rf build build-dev build-asan build-fuzz

@@ -44,7 +44,7 @@ std::optional<UnixMillis> parse_rfc3339(std::string_view text) {
     for (int weight = 100;
          digits + 1 < text.size() && text[digits + 1] >= '0' && text[digits + 1] <= '9';
          weight /= 10, ++digits) {
-      ms += (text[digits + 1] - '0') * weight;
+      ms += std::int64_t{text[digits + 1] - '0'} * weight;
     }
     if (digits == 0) {
       return std::nullopt;

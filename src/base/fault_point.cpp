@@ -8,9 +8,11 @@
 #include <atomic>
 
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier)
 // The linker's names for the two ends of the section; absent when there is no point.
 [[gnu::weak, gnu::visibility("hidden")]] extern atl::fault::Point __start_atoll_fault_points[];
 [[gnu::weak, gnu::visibility("hidden")]] extern atl::fault::Point __stop_atoll_fault_points[];
+// NOLINTEND(bugprone-reserved-identifier)
 }
 
 namespace atl::fault {

@@ -144,18 +144,29 @@ std::string to_valid_utf8(std::string_view text) {
   return out;
 }
 
+// In the path of whatever processes print: whole groups without a question about each byte.
 std::string base64_encode(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t k) -> unsigned {
-      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0;
-    };
-    const unsigned group = at(0) << 16 | at(1) << 8 | at(2);
-    out += kBase64[group >> 18 & 63];
-    out += kBase64[group >> 12 & 63];
-    out += i + 1 < bytes.size() ? kBase64[group >> 6 & 63] : '=';
-    out += i + 2 < bytes.size() ? kBase64[group & 63] : '=';
+  std::string out((bytes.size() + 2) / 3 * 4, '=');
+  char* to = out.data();
+  const auto at = [bytes](std::size_t i) -> unsigned {
+    return static_cast<unsigned char>(bytes[i]);
+  };
+  std::size_t i = 0;
+  for (; i + 2 < bytes.size(); i += 3) {
+    const unsigned group = at(i) << 16 | at(i + 1) << 8 | at(i + 2);
+    *to++ = kBase64[group >> 18];
+    *to++ = kBase64[group >> 12 & 63];
+    *to++ = kBase64[group >> 6 & 63];
+    *to++ = kBase64[group & 63];
+  }
+  if (i < bytes.size()) {
+    const bool two = i + 1 < bytes.size();
+    const unsigned group = at(i) << 16 | (two ? at(i + 1) << 8 : 0);
+    *to++ = kBase64[group >> 18];
+    *to++ = kBase64[group >> 12 & 63];
+    if (two) {
+      *to++ = kBase64[group >> 6 & 63];
+    }
   }
   return out;
 }

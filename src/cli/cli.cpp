@@ -54,7 +54,19 @@ struct Dispatch {
   Task<int> operator()(const DiffOptions& options) { return command_diff(context, options); }
   Task<int> operator()(const ExportOptions& options) { return command_export(context, options); }
   Task<int> operator()(const ImportOptions& options) { return command_import(context, options); }
+  Task<int> operator()(const NetOptions& options) { return command_net(context, options); }
+  Task<int> operator()(const WhyOptions& options) { return command_why(context, options); }
+  Task<int> operator()(const ApprovalsOptions& options) {
+    return command_approvals(context, options);
+  }
   Task<int> operator()(const VolumeOptions& options) { return command_volume(context, options); }
+  Task<int> operator()(const ServiceOptions& options) { return command_service(context, options); }
+  Task<int> operator()(const PreviewOptions& options) { return command_preview(context, options); }
+  Task<int> operator()(const ExposeOptions& options) { return command_expose(context, options); }
+  Task<int> operator()(const NetworkOptions& options) { return command_network(context, options); }
+  Task<int> operator()(const CredentialOptions& options) {
+    return command_credential(context, options);
+  }
   Task<int> operator()(const CopyOptions& options) { return command_copy(context, options); }
   Task<int> operator()(const CertDevOptions& options) { return command_cert_dev(context, options); }
   Task<int> operator()(const TemplateOptions& options) {
@@ -63,6 +75,7 @@ struct Dispatch {
   Task<int> operator()(const ShellOptions& options) { return command_shell(context, options); }
   Task<int> operator()(const ReplOptions& options) { return command_repl(context, options); }
   Task<int> operator()(const LogsOptions& options) { return command_logs(context, options); }
+  Task<int> operator()(const SshOptions& options) { return command_ssh(context, options); }
   Task<int> operator()(const FilesOptions& options) { return command_files(context, options); }
   Task<int> operator()(const DevOptions& options) { return command_dev(context, options); }
   Task<int> operator()(const CompletionOptions& options) {

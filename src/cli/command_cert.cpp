@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -18,6 +19,12 @@ namespace {
 
 constexpr std::size_t kMaxNames = 64;
 constexpr int kAuthorityDays = 3650;
+
+// Sandboxes get {port}-{id}.<domain>: one wildcard is for all of them.
+std::string all_names(const CertDevOptions& options) {
+  return options.domain.empty() ? options.names
+                                : concat(options.names, ",", options.domain, ",*.", options.domain);
+}
 
 Result<std::vector<std::string>> parse_names(const std::string& text) {
   std::vector<std::string> names;
@@ -52,7 +59,11 @@ Result<tls::Identity> keep_or_make_authority(const std::string& directory) {
 }
 
 Result<> make_certificates(const std::string& directory, const CertDevOptions& options) {
-  TRY(const auto names, parse_names(options.names));
+  if (options.domain.find_first_of("*,:") != std::string::npos || options.domain.starts_with('.') ||
+      options.domain.ends_with('.')) {
+    return fail(Code::kInvalidArgument, "--domain is one name, like sandboxes.localhost");
+  }
+  TRY(const auto names, parse_names(all_names(options)));
   if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
     return fail_errno(concat("creating ", directory));
   }
@@ -60,6 +71,16 @@ Result<> make_certificates(const std::string& directory, const CertDevOptions& o
   TRY(const auto leaf, tls::mint_leaf(authority, {.names = names}));
   TRY_DO(replace_file(directory + "/server.key", leaf.key_pem, {.mode = 0600}));
   return replace_file(directory + "/server.crt", leaf.certificate_pem, {.mode = 0644});
+}
+
+// The lines that make E2B's packages find a server of this machine by host names alone.
+std::string e2b_lines(const std::string& directory, const std::string& domain) {
+  std::error_code ignored;
+  const std::string authority = std::filesystem::absolute(directory + "/ca.crt", ignored);
+  return concat("For E2B's SDKs, where every name below ", domain, " leads to this machine:\n",
+                "  export E2B_DOMAIN=", domain, ":7070 E2B_API_KEY=e2b_...\n",
+                "  export NODE_EXTRA_CA_CERTS=", authority, "   # JavaScript\n",
+                "  export SSL_CERT_FILE=", authority, "         # Python\n");
 }
 
 }  // namespace
@@ -83,10 +104,12 @@ Task<int> command_cert_dev(CommandContext& context, const CertDevOptions& option
     co_return 0;
   }
   context.console.print(concat(
-      "Made a certificate for ", options.names, " in ", directory, ". Use it like this:\n",
-      "  atoll serve --tls-cert ", directory, "/server.crt --tls-key ", directory, "/server.key\n",
+      "Made a certificate for ", all_names(options), " in ", directory, ". Use it like this:\n",
+      "  atoll serve --tls-cert ", directory, "/server.crt --tls-key ", directory, "/server.key",
+      options.domain.empty() ? "" : " --domain ", options.domain, "\n",
       "  export ATOLL_API_URL=https://127.0.0.1:7070 ATOLL_CA_FILE=", directory, "/ca.crt\n",
-      "  curl --cacert ", directory, "/ca.crt https://127.0.0.1:7070/healthz\n", "Whoever has ",
+      "  curl --cacert ", directory, "/ca.crt https://127.0.0.1:7070/healthz\n",
+      options.domain.empty() ? std::string{} : e2b_lines(directory, options.domain), "Whoever has ",
       directory, "/ca.key can impersonate any host to those who trust ca.crt.\n"));
   co_return 0;
 }

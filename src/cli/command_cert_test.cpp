@@ -50,8 +50,19 @@ TEST_F(CertDev, MakesAUsableIdentityAndKeepsItsAuthority) {
   EXPECT_NE(*certificate, *read_file(path("server.crt")));
 }
 
+TEST_F(CertDev, CoversADomainAndSaysHowToUseIt) {
+  FakeApi api;
+  const auto made = api.run({"cert", "dev", "--dir", directory_, "--domain", "box.test"});
+  EXPECT_EQ(0, made.status) << made.error;
+  for (const auto* line : {"--domain box.test", "E2B_DOMAIN=box.test:7070", "NODE_EXTRA_CA_CERTS=/",
+                           "SSL_CERT_FILE=/", "*.box.test"}) {
+    EXPECT_NE(std::string::npos, made.output.find(line)) << line;
+  }
+}
+
 TEST_F(CertDev, RefusesWhatIsNoName) {
   FakeApi api;
+  EXPECT_NE(0, api.run({"cert", "dev", "--dir", directory_, "--domain", "*.a"}).status);
   EXPECT_NE(0, api.run({"cert", "dev", "--dir", directory_, "--name", "a b"}).status);
   EXPECT_NE(0, api.run({"cert", "dev", "--dir", directory_, "--name", ""}).status);
   EXPECT_NE(0, api.run({"cert", "prod", "--dir", directory_}).status);

@@ -52,7 +52,7 @@ Snippet e2b_snippet(const std::string& url, const std::string& key, bool spoken)
     return {"e2b", "E2B", "This server does not speak E2B's dialect yet; a later one will.\n"};
   }
   return {"e2b", "E2B (pip install e2b-code-interpreter; npm install @e2b/code-interpreter)",
-          concat("export E2B_API_URL=", url, " E2B_SANDBOX_URL=", url,
+          concat("export E2B_API_URL=", url, " E2B_SANDBOX_URL=", url, " E2B_VOLUME_API_URL=", url,
                  "\nexport E2B_API_KEY=", e2b_key(key), "\n")};
 }
 

@@ -11,6 +11,17 @@
 #include "cli/progress.h"
 
 namespace atl::cli {
+namespace {
+
+Task<std::size_t> read_counted(SharedReader& reader, FairTurn& turn, std::span<char> buffer,
+                               std::uint64_t& sent) {
+  CO_TRY_DO(co_await turn.step());
+  CO_TRY(const std::size_t got, co_await reader.read(buffer));
+  sent += got;
+  co_return got;
+}
+
+}  // namespace
 
 Task<int> command_import(CommandContext& context, const ImportOptions& options) {
   const bool standard = options.file == "-";
@@ -24,11 +35,8 @@ Task<int> command_import(CommandContext& context, const ImportOptions& options) 
   CO_TRY(auto reader, SharedReader::open(context.reactor, descriptor));
   std::uint64_t sent = 0;
   FairTurn turn;
-  const http::BodySource source = [&](std::span<char> buffer) -> Task<std::size_t> {
-    CO_TRY_DO(co_await turn.step());
-    CO_TRY(const std::size_t got, co_await reader->read(buffer));
-    sent += got;
-    co_return got;
+  const http::BodySource source = [&](std::span<char> buffer) {
+    return read_counted(*reader, turn, buffer, sent);
   };
   std::string query;
   for (const auto& [key, value] :

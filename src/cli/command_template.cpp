@@ -99,6 +99,16 @@ Task<int> add_from_image(CommandContext& context, const TemplateOptions& options
   co_return co_await show_template_log(context, *response, options.names[0]);
 }
 
+Task<std::size_t> read_counted(int file, const std::string& name, std::span<char> buffer,
+                               std::uint64_t& sent) {
+  const ssize_t got = ::read(file, buffer.data(), buffer.size());
+  if (got < 0) {
+    co_return fail_errno(concat("reading ", name));
+  }
+  sent += static_cast<std::uint64_t>(got);
+  co_return static_cast<std::size_t>(got);
+}
+
 Task<int> add_from_archive(CommandContext& context, const TemplateOptions& options) {
   const Fd file{::open(options.archive.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat info{};
@@ -107,13 +117,8 @@ Task<int> add_from_archive(CommandContext& context, const TemplateOptions& optio
   }
   std::uint64_t sent = 0;
   const auto total = static_cast<std::uint64_t>(info.st_size);
-  const http::BodySource source = [&](std::span<char> buffer) -> Task<std::size_t> {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got < 0) {
-      co_return fail_errno(concat("reading ", options.archive));
-    }
-    sent += static_cast<std::uint64_t>(got);
-    co_return static_cast<std::size_t>(got);
+  const http::BodySource source = [&](std::span<char> buffer) {
+    return read_counted(file.get(), options.archive, buffer, sent);
   };
   Api api{context.reactor, context.endpoint};
   CO_TRY(const auto response,
@@ -124,6 +129,12 @@ Task<int> add_from_archive(CommandContext& context, const TemplateOptions& optio
   co_return co_await show_template_log(context, *response, options.names[0]);
 }
 
+Task<std::size_t> take_front(std::string& text, std::span<char> buffer) {
+  const std::size_t size = text.copy(buffer.data(), buffer.size());
+  text.erase(0, size);
+  co_return size;
+}
+
 Task<int> pull_template(CommandContext& context, const TemplateOptions& options) {
   Api api{context.reactor, context.endpoint};
   Json body = Json::object();
@@ -131,11 +142,9 @@ Task<int> pull_template(CommandContext& context, const TemplateOptions& options)
     CO_TRY(auto login, read_login(context, options));
     body.set("registry_auth", std::move(login));
   }
-  const http::BodySource source = [text = body.dump(), at = std::size_t{0}](
-                                      std::span<char> buffer) mutable -> Task<std::size_t> {
-    const std::size_t size = text.copy(buffer.data(), buffer.size(), at);
-    at += size;
-    co_return size;
+  std::string text = body.dump();
+  const http::BodySource source = [&text](std::span<char> buffer) {
+    return take_front(text, buffer);
   };
   CO_TRY(const auto response, co_await api.open_upload(template_path(options.names[0], "/pull"),
                                                        {{"Content-Type", "application/json"}},
@@ -148,7 +157,7 @@ Result<std::string> dockerfile_in(const std::string& directory, const std::strin
   std::error_code error;
   const auto inside =
       std::filesystem::relative(file.empty() ? directory + "/Dockerfile" : file, directory, error);
-  const std::string text = inside.generic_string();
+  std::string text = inside.generic_string();
   if (error || text.empty() || text.starts_with("..")) {
     return fail(Code::kInvalidArgument,
                 concat(file, " is not inside ", directory, ", which is all the server gets"));
@@ -184,10 +193,8 @@ Task<int> build_template(CommandContext& context, const TemplateOptions& options
   }
   CO_TRY(auto archive, TreeArchive::open(context.reactor, directory));
   std::uint64_t sent = 0;
-  const http::BodySource source = [&](std::span<char> buffer) -> Task<std::size_t> {
-    CO_TRY(const std::size_t got, co_await archive->read(buffer));
-    sent += got;
-    co_return got;
+  const http::BodySource source = [&](std::span<char> buffer) {
+    return archive->read(buffer, sent);
   };
   Api api{context.reactor, context.endpoint};
   CO_TRY(const auto response,

@@ -55,10 +55,8 @@ Task<std::string> send_directory(CommandContext& context, RemoteFiles& remote, s
                                  std::string destination, CopyTally& tally) {
   CO_TRY(const auto target, co_await directory_target(remote, local, destination));
   CO_TRY(auto archive, TreeArchive::open(context.reactor, local));
-  const http::BodySource source = [&](std::span<char> buffer) -> Task<std::size_t> {
-    CO_TRY(const std::size_t got, co_await archive->read(buffer));
-    tally.bytes += got;
-    co_return got;
+  const http::BodySource source = [&](std::span<char> buffer) {
+    return archive->read(buffer, tally.bytes);
   };
   Api api{context.reactor, context.endpoint};
   CO_TRY(const Json unpacked,

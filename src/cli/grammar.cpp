@@ -28,8 +28,9 @@ void add_global_options(CLI::App& app, Raw& raw) {
 
 template <class Visit>
 void for_each_grammar(const Visit& visit) {
-  for (const auto part : {process_grammar(), sandbox_grammar(), state_grammar(), volume_grammar(),
-                          file_grammar(), other_grammar()}) {
+  for (const auto part :
+       {process_grammar(), sandbox_grammar(), state_grammar(), volume_grammar(), service_grammar(),
+        network_grammar(), file_grammar(), audit_grammar(), other_grammar()}) {
     for (const auto& command : part) {
       visit(command);
     }

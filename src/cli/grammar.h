@@ -43,6 +43,7 @@ struct Raw {
   ShellOptions shell;
   ReplOptions repl;
   LogsOptions logs;
+  SshOptions ssh;
   FilesOptions files;
   WatchOptions watch;
   SnapshotOptions snapshot;
@@ -50,6 +51,15 @@ struct Raw {
   ExportOptions exported;
   ImportOptions imported;
   VolumeOptions volume;
+  NetworkOptions network;
+  CredentialOptions credential;
+  NetOptions net;
+  WhyOptions why;
+  ApprovalsOptions approvals;
+  std::string since;
+  ServiceOptions service;
+  PreviewOptions preview;
+  ExposeOptions expose;
   std::vector<std::string> mounts;
   std::string kept;  // --memory of pause and fork
   bool start = false;
@@ -74,6 +84,9 @@ std::span<const CommandGrammar> process_grammar();  // run, exec, shell, repl, l
 std::span<const CommandGrammar> sandbox_grammar();  // create, ls, inspect, rm, …
 std::span<const CommandGrammar> state_grammar();    // pause, snapshot, fork, …
 std::span<const CommandGrammar> volume_grammar();   // volume
+std::span<const CommandGrammar> audit_grammar();    // net, why, approvals
+std::span<const CommandGrammar> service_grammar();  // service, preview, expose
+std::span<const CommandGrammar> network_grammar();  // network, credential
 std::span<const CommandGrammar> file_grammar();     // cp, files, watch
 std::span<const CommandGrammar> other_grammar();    // template, cert, doctor, …
 const CommandGrammar* find_grammar(std::string_view name);

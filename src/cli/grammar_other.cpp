@@ -69,6 +69,9 @@ void add_cert(CLI::App& app, Raw& raw) {
       ->type_name("DIR");
   app.add_option("--name", raw.cert.names, "Names and addresses [localhost,*.localhost,127.0.0.1]")
       ->type_name("LIST");
+  app.add_option("--domain", raw.cert.domain,
+                 "Also for this domain and every name below it, for serve --domain")
+      ->type_name("NAME");
 }
 
 Result<Command> finish_cert(Raw& raw) {

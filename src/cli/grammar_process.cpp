@@ -1,4 +1,4 @@
-// run, exec, shell, repl, logs: what runs in a sandbox.
+// run, exec, shell, repl, logs, ssh: what runs in a sandbox.
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <array>
@@ -133,12 +133,29 @@ Result<Command> finish_logs(Raw& raw) {
   return raw.logs;
 }
 
-constexpr std::array<CommandGrammar, 5> kProcessGrammar{{
+void add_ssh(CLI::App& app, Raw& raw) {
+  app.add_option("--add-key", raw.ssh.add_key, "First register this public key (a .pub file)")
+      ->type_name("FILE");
+  app.add_option("SANDBOX", raw.ssh.id, "The sandbox");
+}
+
+Result<Command> finish_ssh(Raw& raw) {
+  if (raw.ssh.id.empty() && raw.ssh.add_key.empty()) {
+    return usage_error("which sandbox? For example: atoll ssh SANDBOX");
+  }
+  if (raw.tail) {
+    raw.ssh.words = *std::move(raw.tail);
+  }
+  return raw.ssh;
+}
+
+constexpr std::array<CommandGrammar, 6> kProcessGrammar{{
     {.name = "run", .add_options = add_run, .finish = finish_run, .takes_words = true},
     {.name = "exec", .add_options = add_exec, .finish = finish_exec, .takes_words = true},
     {.name = "shell", .add_options = add_shell, .finish = finish_shell, .takes_words = true},
     {.name = "repl", .add_options = add_repl, .finish = finish_repl},
     {.name = "logs", .add_options = add_logs, .finish = finish_logs},
+    {.name = "ssh", .add_options = add_ssh, .finish = finish_ssh, .takes_words = true},
 }};
 
 }  // namespace

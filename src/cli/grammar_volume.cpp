@@ -47,6 +47,7 @@ void add_s3_options(CLI::App& app, VolumeOptions& options) {
 void add_volume(CLI::App& app, Raw& raw) {
   auto& options = raw.volume;
   std::vector<std::string> words;
+  words.reserve(std::size(kActions));
   for (const auto& each : kActions) {
     words.emplace_back(each.name);
   }

@@ -98,6 +98,31 @@ A snapshot outlives its sandbox, and what was made from it outlives the snapshot
   atoll fork --memory processes --ttl 1h SANDBOX     with all that runs
 
 The ids of the children are printed. Each has an identity of its own.)"},
+    CommandHelp{"service", "service ls|set|url [OPTIONS] SANDBOX [ARG]",
+                "What the outside may reach of a sandbox",
+                R"(Examples:
+  atoll service ls SANDBOX
+  atoll service set SANDBOX services.json   the whole list; - is standard input
+  atoll service url SANDBOX web             by its id or its port
+
+The file has {"services": [...]} or the list itself; docs/services.md says what a service can be.)"},
+    CommandHelp{"preview", "preview create|rm [OPTIONS] SANDBOX PORT|PREVIEW",
+                "A private link to one port",
+                R"(Examples:
+  atoll preview create SANDBOX 3000
+  atoll preview create SANDBOX 8443 --https --path /admin --ttl 600
+  atoll preview rm SANDBOX PREVIEW
+
+The link is good once and leaves a cookie in the browser. It ends with its time (900 seconds), and
+with the processes of the sandbox.)"},
+    CommandHelp{"expose", "expose [OPTIONS] SANDBOX PORT",
+                "Make a port public and print its address",
+                R"(Examples:
+  atoll expose SANDBOX 3000
+  atoll expose SANDBOX 8080 --token "$TOKEN"   callers send it as Authorization: Bearer
+  atoll expose SANDBOX 3000 --name web --no-resume
+
+What listens on 127.0.0.1 only is reached as well. A request wakes a paused sandbox.)"},
     CommandHelp{"diff", "diff [OPTIONS] SANDBOX|SNAPSHOT", "Show what changed in the files",
                 R"(Examples:
   atoll diff SANDBOX                     against its template
@@ -125,6 +150,37 @@ The id of the snapshot is printed. For a template: atoll template add NAME --arc
   atoll tree SANDBOX
   atoll tree -q            ids only
   atoll tree -o json)"},
+    CommandHelp{"net", "net watch|flows|learn|test [OPTIONS] [SANDBOX|POLICY]",
+                "See what sandboxes send out, and make policies of it",
+                R"(Examples:
+  atoll net watch                                every sandbox, as it happens
+  atoll net watch SANDBOX --outcome denied
+  atoll net flows SANDBOX --since 1h --name '*.example.com'
+  atoll net flows SANDBOX -o json > flows.json
+  atoll net learn SANDBOX > policy.json          the least that lets it do again what it did
+  atoll net learn SANDBOX --since 1d --wildcards
+  atoll net test policy.json --against SANDBOX   what a draft would change
+  atoll net test policy.json --against flows.json
+
+test exits with 1 when something that was allowed would be denied.)"},
+    CommandHelp{"why", "why [OPTIONS] FLOW | SANDBOX HOST[:PORT]",
+                "Explain why something is let through or not",
+                R"(Examples:
+  atoll why SANDBOX api.example.com
+  atoll why SANDBOX db.example.com:5432 --protocol postgres
+  atoll why SANDBOX 203.0.113.7:53 --udp
+  atoll why FLOW                                 an id from `atoll net flows`
+
+Exits with 0 when it is allowed, with 1 when it is not.)"},
+    CommandHelp{"approvals", "approvals ls|watch|allow|deny [OPTIONS] [ID]...",
+                "Answer requests that wait for a person",
+                R"(Examples:
+  atoll approvals ls
+  atoll approvals watch                          as they come
+  atoll approvals allow ID
+  atoll approvals allow --session ID             and the same again without asking
+  atoll approvals deny ID1 ID2
+  atoll approvals ls --state all --sandbox SANDBOX)"},
     CommandHelp{"volume",
                 "volume create|ls|show|cp|fork|snapshot|snapshots|restore|forget|rm [OPTIONS] "
                 "[ARG]...",
@@ -140,6 +196,18 @@ The id of the snapshot is printed. For a template: atoll template add NAME --arc
   atoll volume forget $vol $snap                     deletes a snapshot
   atoll volume rm $vol                               -f: also while it is mounted
   atoll volume create --s3 bucket/prefix --s3-endpoint https://s3.example)"},
+    CommandHelp{"network", "network get|set [OPTIONS] SANDBOX [FILE|-]",
+                "Show or replace what a sandbox may reach", R"(Examples:
+  atoll network get SANDBOX
+  atoll network set SANDBOX policy.json              - or nothing: standard input
+  echo '{"mode": "block-all"}' | atoll network set SANDBOX)"},
+    CommandHelp{"credential", "credential create|ls|rotate|rm [OPTIONS] [NAME [FILE|-]]",
+                "Keep secrets that sandboxes use and never see", R"(Examples:
+  printf %s "$TOKEN" | atoll credential create github --key token
+  atoll credential create corp source.json           {"resolverKind": ..., "spec": {...}}
+  atoll credential rotate github --key token < new-token
+  atoll credential ls
+  atoll credential rm github)"},
     CommandHelp{
         "cp",
         "cp [OPTIONS] FILE|DIR|- SANDBOX:/path, or: atoll cp [OPTIONS] SANDBOX:/path FILE|DIR|-",
@@ -173,6 +241,15 @@ An authority that is already in the directory is kept, so that clients that trus
 
 RUN steps have no network unless --build-network host gives them the host's: for Dockerfiles you
 trust. A password is read from standard input. Ctrl-C ends a build.)"},
+    CommandHelp{"ssh", "ssh [OPTIONS] [SANDBOX] [-- WORD...]",
+                "Log in to a sandbox with OpenSSH's client",
+                R"(Examples:
+  atoll ssh --add-key ~/.ssh/id_ed25519.pub
+  atoll ssh SANDBOX
+  atoll ssh SANDBOX -- uname -a
+  atoll ssh SANDBOX -- -L 8080:localhost:80   options of ssh go there too
+
+The server must have been started with --ssh-listen. See docs/ssh.md for sftp, scp and rsync.)"},
     CommandHelp{"shell", "shell [OPTIONS] [SANDBOX] [-- CMD [ARG]...]",
                 "Open a terminal in a sandbox",
                 R"(Examples:

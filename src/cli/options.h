@@ -162,6 +162,66 @@ struct VolumeOptions {
   std::string s3_secret_key;
   std::string s3_session_token;
 };
+// net watch, net flows, net learn, net test
+struct NetOptions {
+  enum class Action : std::uint8_t { kWatch, kFlows, kLearn, kTest };
+  Action action = Action::kWatch;
+  std::string subject;  // a sandbox; of test the policy's file
+  std::string against;  // test: a file of flows, or a sandbox
+  std::optional<std::uint32_t> since_seconds;
+  std::uint32_t limit = 0;  // 0: the default
+  std::string outcome;
+  std::string kind;
+  std::string name;
+  std::string rule;
+  std::string protocol;
+  bool wildcards = false;
+  bool denied = false;  // learn: also what was refused
+};
+struct WhyOptions {
+  std::vector<std::string> words;  // a flow; or a sandbox and a host
+  std::string protocol;
+  bool udp = false;
+};
+struct ApprovalsOptions {
+  enum class Action : std::uint8_t { kList, kAllow, kDeny, kWatch };
+  Action action = Action::kList;
+  std::vector<std::string> ids;
+  std::string sandbox;
+  std::string state;
+  bool session = false;
+};
+struct ServiceOptions {
+  enum class Action : std::uint8_t { kList, kSet, kUrl };
+  Action action = Action::kList;
+  std::vector<std::string> words;  // SANDBOX, then FILE or SERVICE
+};
+struct PreviewOptions {
+  enum class Action : std::uint8_t { kCreate, kRemove };
+  Action action = Action::kCreate;
+  std::vector<std::string> words;  // SANDBOX, then PORT or PREVIEW
+  std::string path;
+  bool https = false;
+  std::optional<std::uint32_t> ttl_seconds;
+};
+struct ExposeOptions {
+  std::string sandbox;
+  std::uint16_t port = 0;
+  std::string name;   // of the service; empty: port-PORT
+  std::string token;  // callers must show it; empty: none
+  bool no_resume = false;
+};
+struct NetworkOptions {
+  bool set = false;
+  std::string id;
+  std::string file;  // set: the policy; empty or "-": standard input
+};
+struct CredentialOptions {
+  enum class Action : std::uint8_t { kCreate, kList, kRotate, kRemove };
+  Action action = Action::kList;
+  std::vector<std::string> names;  // what stood after the action
+  std::string key;  // what is read is the value of this one; empty: it is the whole source
+};
 struct CopyOptions {
   std::string source;
   std::string destination;
@@ -170,6 +230,7 @@ struct CopyOptions {
 struct CertDevOptions {
   std::string directory = "atoll-cert";
   std::string names = "localhost,*.localhost,127.0.0.1";
+  std::string domain;  // below which sandboxes get their names; empty: none
 };
 struct TemplateOptions {
   enum class Action : std::uint8_t { kList, kAdd, kPull, kBuild, kRemove };
@@ -206,6 +267,11 @@ struct LogsOptions {
   std::string id;
   std::string context;  // empty: all
   bool follow = false;
+};
+struct SshOptions {
+  std::string id;                  // empty: only a key is added
+  std::vector<std::string> words;  // for ssh itself
+  std::string add_key;             // a .pub file
 };
 struct WatchOptions {
   std::string id;
@@ -244,10 +310,12 @@ struct VersionOptions {};
 using Command =
     std::variant<RunOptions, CreateOptions, ExecOptions, ListOptions, InspectOptions, RemoveOptions,
                  PauseOptions, ResumeOptions, SnapshotOptions, ForkOptions, TreeOptions,
-                 DiffOptions, ExportOptions, ImportOptions, VolumeOptions, CopyOptions,
+                 DiffOptions, ExportOptions, ImportOptions, VolumeOptions, NetworkOptions,
+                 CredentialOptions, ServiceOptions, PreviewOptions, ExposeOptions, CopyOptions,
                  UpdateOptions, StatsOptions, WatchOptions, CertDevOptions, TemplateOptions,
-                 ShellOptions, ReplOptions, LogsOptions, FilesOptions, DevOptions,
-                 CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions>;
+                 ShellOptions, ReplOptions, LogsOptions, SshOptions, FilesOptions, DevOptions,
+                 CompletionOptions, CompleteOptions, DoctorOptions, VersionOptions, NetOptions,
+                 WhyOptions, ApprovalsOptions>;
 
 struct Invocation {
   GlobalOptions global;

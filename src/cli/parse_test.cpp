@@ -165,9 +165,9 @@ TEST(Parse, EveryCommandHasHelpWithExamples) {
   EXPECT_EQ(program, help({"help"}));
   EXPECT_NE(program.find("serve"), std::string::npos);
   for (const auto* name :
-       {"run",      "create", "exec",    "shell",  "repl",       "logs",   "ls",
-        "update",   "stats",  "inspect", "rm",     "cp",         "files",  "watch",
-        "template", "cert",   "dev",     "doctor", "completion", "version"}) {
+       {"run",      "create", "exec",    "shell",  "repl",       "logs",    "ls",
+        "update",   "stats",  "inspect", "rm",     "cp",         "files",   "watch",
+        "template", "cert",   "dev",     "doctor", "completion", "version", "ssh"}) {
     EXPECT_NE(program.find(name), std::string::npos) << name;
     const auto text = help({name, "--help"});
     EXPECT_NE(text.find("Examples:\n  "), std::string::npos) << name;

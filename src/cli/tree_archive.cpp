@@ -78,4 +78,10 @@ Task<std::size_t> TreeArchive::read(std::span<char> buffer) {
   co_return 0;
 }
 
+Task<std::size_t> TreeArchive::read(std::span<char> buffer, std::uint64_t& count) {
+  CO_TRY(const std::size_t got, co_await read(buffer));
+  count += got;
+  co_return got;
+}
+
 }  // namespace atl::cli

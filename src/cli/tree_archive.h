@@ -23,6 +23,8 @@ class TreeArchive {
 
   // 0 at the end; fails when tar did.
   Task<std::size_t> read(std::span<char> buffer);
+  // The same, and adds it to a count.
+  Task<std::size_t> read(std::span<char> buffer, std::uint64_t& count);
 
  private:
   TreeArchive(io::Reactor& reactor, Fd output, pid_t pid)

@@ -1,5 +1,7 @@
 #include "control/build_log.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "control/limits.h"
 
@@ -31,8 +33,18 @@ void BuildLog::end(const Result<>& outcome, Json last_record) {
   add(last_record);
 }
 
+std::vector<std::string> BuildLog::read(std::uint64_t from, std::size_t limit) const {
+  std::vector<std::string> out;
+  for (std::uint64_t at = std::max(from, first_); at < first_ + lines_.size() && out.size() < limit;
+       ++at) {
+    const std::string& line = lines_[at - first_];
+    out.push_back(line.substr(0, line.size() - 1));
+  }
+  return out;
+}
+
 Task<std::string> BuildLog::next(std::uint64_t& from) {
-  constexpr std::size_t kPieceBytes = 64 * 1024;
+  constexpr std::size_t kPieceBytes = std::size_t{64} * 1024;
   for (;;) {
     std::string piece;
     if (from < first_) {

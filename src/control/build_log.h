@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/task.h"
@@ -21,6 +22,7 @@ class BuildLog {
   void note(std::string_view text);
   void end(const Result<>& outcome, Json last_record);
 
+  std::size_t bytes() const { return bytes_; }
   bool ended() const { return outcome_.has_value(); }
   // REQUIRES: ended.
   const Result<>& outcome() const { return *outcome_; }
@@ -28,6 +30,9 @@ class BuildLog {
   // Records from number `from` on, each with a newline; moves `from`. Waits when there are none;
   // empty when it has ended and all were given out.
   Task<std::string> next(std::uint64_t& from);
+  // What is there of at most `limit` records from number `from` on, without a newline. Waits for
+  // nothing.
+  std::vector<std::string> read(std::uint64_t from, std::size_t limit) const;
 
  private:
   void append(std::string line);

@@ -36,7 +36,7 @@ constexpr std::array<SignalName, 18> kSignals{{{"HUP", 1},
 
 // Empty: the base itself.
 std::string absolute_path(const std::string& path, const std::string& base) {
-  if (path.empty() || path.starts_with('/')) {
+  if (path.empty() || path.starts_with('/') || path == "~" || path.starts_with("~/")) {
     return path.empty() ? base : path;
   }
   return concat(base == "/" ? "" : base, "/", path);
@@ -162,7 +162,8 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
       .channel = request.channel,
       .idle_timeout_ms = request.idle_timeout_ms,
       .pty_driven = request.pty_driven,
-      .label = request.label};
+      .label = request.label,
+      .forget_after_ms = request.forget_after_ms};
   Started started;
   auto& process = started.context.process;
   process.process_id = spawn.process_id;
@@ -178,7 +179,9 @@ Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest
   const GuestClient client{reactor_, std::move(running.guest_socket)};
   CO_TRY(started.stream, co_await client.spawn(std::move(spawn)));
   process.pid = started.stream->pid();
-  remember(sandbox, process.process_id, request);
+  if (request.forget_after_ms == 0) {  // nobody is to start it again
+    remember(sandbox, process.process_id, request);
+  }
   co_return std::move(started);
 }
 

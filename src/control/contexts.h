@@ -32,7 +32,7 @@ inline std::string context_key(const SandboxRef& sandbox, std::string_view id) {
 
 struct ContextRequest {
   std::vector<std::string> command;
-  std::string cwd;   // empty: the template's
+  std::string cwd;   // empty: the template's; ~ is the user's home directory
   std::string user;  // empty: the template's
   StringMap env;     // over the sandbox's
   std::optional<guest::PtySize> pty;
@@ -44,6 +44,8 @@ struct ContextRequest {
   std::string id;        // empty: a new one
   bool pty_driven = false;
   std::string label;  // for us to find again in the guest's table
+  // So long after its end the guest forgets it; 0: it stays until it is removed.
+  std::uint64_t forget_after_ms = 0;
 };
 
 struct CapturedOutput {

@@ -12,8 +12,8 @@ namespace {
 using guest::ChangeType;
 using guest::Kind;
 
-constexpr std::size_t kPieceBytes = 256 * 1024;
-constexpr std::size_t kBatchBytes = 1024 * 1024;  // compressed in one go
+constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;
+constexpr std::size_t kBatchBytes = std::size_t{1024} * 1024;  // compressed in one go
 constexpr std::string_view kWhiteout = ".wh.";
 
 std::string_view name_of(std::string_view path) {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "base/random.h"
 #include "base/strings.h"
 #include "control/limits.h"
-#include "oci/digest.h"
 #include "oci/words.h"
 
 namespace atl::control {
@@ -17,13 +15,13 @@ std::unexpected<Error> refuse(std::string what) {
   return fail(Code::kInvalidArgument, std::move(what), "dockerfile");
 }
 
-// One string that two different lists never share.
-std::string digest_of(const std::vector<std::string>& ingredients) {
-  oci::Sha256 digest;
-  for (const std::string& ingredient : ingredients) {
-    digest.update(concat(ingredient.size(), ":", ingredient));
+// All outlive it.
+Task<> work_below(const BuildCell& cell, const std::vector<std::string>& directories,
+                  const CellWork& work) {
+  for (const std::string& directory : directories) {
+    CO_TRY_DO(co_await cell.guest.make_directory({.path = directory, .make_parents = true}));
   }
-  return digest.hex_digest();
+  co_return co_await work(cell);
 }
 
 }  // namespace
@@ -184,38 +182,15 @@ Task<> DockerfileBuild::apply(Instruction instruction, std::size_t index, Stage&
   }
 }
 
-// Makes the layer unless it is there. `ingredients` are everything its content depends on besides
-// the layers below.
-Task<> DockerfileBuild::add_layer(const std::vector<std::string>& ingredients, Stage& stage,
-                                  CellWork work, BuildNetwork network) {
-  std::vector<std::string> all = ingredients;
-  all.insert(all.end(), stage.image.layers.begin(), stage.image.layers.end());
-  all.emplace_back("directories");
-  all.insert(all.end(), stage.pending_directories.begin(), stage.pending_directories.end());
-  if (!request_.use_cache) {
-    all.push_back(random_hex(32));
-  }
-  const std::string layer = concat(kBuildLayerPrefix, digest_of(all).substr(0, 40));
-  if (stage.image.layers.size() + 1 >= node::kMaxLayersPerCell) {
-    co_return refuse(concat("the image has more than ", node::kMaxLayersPerCell - 2,
-                            " layers; join RUN, COPY and ADD instructions"));
-  }
-  CO_TRY(const bool there, co_await factory_.has(layer));
-  if (there) {
-    log_.add(Json::object({{"type", "cached"}, {"layer", layer}}));
-  } else {
-    const std::vector<std::string> directories = stage.pending_directories;
-    const CellWork whole = [&](const BuildCell& cell) -> Task<> {
-      for (const std::string& directory : directories) {
-        CO_TRY_DO(co_await cell.guest.make_directory({.path = directory, .make_parents = true}));
-      }
-      co_return co_await work(cell);
-    };
-    CO_TRY_DO(co_await factory_.make(layer, stage.image.layers, whole, network));
-  }
+Task<> DockerfileBuild::add_layer(std::vector<std::string> ingredients, Stage& stage, CellWork work,
+                                  BuildNetwork network) {
+  const std::vector<std::string> directories = std::move(stage.pending_directories);
   stage.pending_directories.clear();
-  stage.image.layers.insert(stage.image.layers.begin(), layer);
-  co_return ok();
+  ingredients.emplace_back("directories");
+  ingredients.insert(ingredients.end(), directories.begin(), directories.end());
+  const CellWork whole = [&](const BuildCell& cell) { return work_below(cell, directories, work); };
+  NewLayer layer{std::move(ingredients), request_.use_cache, std::move(network)};
+  co_return co_await layers_.add(std::move(layer), stage.image.layers, whole);
 }
 
 // A WORKDIR at the end of a stage still makes its directory.

@@ -1,10 +1,9 @@
 // Carrying out a Dockerfile: each RUN, COPY and ADD gives one layer, the rest changes the
 // configuration.
 //
-// A layer's id is a hash of everything that determines its content: the layers below, the
-// instruction after substitution, environment, user, directory, the digests of copied files. So the
-// cache is the set of layers that exist, and two equal builds share them. Only stages that the
-// target needs are built. RUN has no network unless the request says so. Loop thread only.
+// A layer depends on the instruction after substitution, environment, user, directory, the digests
+// of copied files; step_layers.h finds it again by them. Only stages that the target needs are
+// built. RUN has no network unless the request says so. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,8 @@
 #include <vector>
 
 #include "control/build_log.h"
-#include "control/layer_factory.h"
+#include "control/step_layers.h"
+#include "control/template_start.h"
 #include "oci/context.h"
 #include "oci/dockerfile.h"
 
@@ -24,6 +24,7 @@ namespace atl::control {
 struct BuiltImage {
   std::vector<std::string> layers;  // topmost first; empty: nothing at all
   oci::ImageConfig config;
+  TemplateStart start;
 };
 
 // An image that FROM or COPY --from names and that is no stage.
@@ -35,7 +36,7 @@ struct DockerfileRequest {
   std::map<std::string, std::string, std::less<>> arguments;
   std::string target;  // name or number of a stage; empty: the last
   bool use_cache = true;
-  BuildNetwork run_network = BuildNetwork::kNone;
+  BuildNetwork run_network;
 };
 
 class DockerfileBuild {
@@ -44,6 +45,10 @@ class DockerfileBuild {
                   DockerfileRequest request)
       : factory_(factory),
         log_(log),
+        layers_(factory,
+                [&log](const std::string& layer) {
+                  log.add(Json::object({{"type", "cached"}, {"layer", layer}}));
+                }),
         find_image_(std::move(find_image)),
         request_(std::move(request)) {}
 
@@ -73,14 +78,13 @@ class DockerfileBuild {
   Result<> change_directory(const std::string& path, Stage& stage);
 
   Task<> run_command(const Instruction& instruction, Stage& stage);
-  Task<> stream_command(const BuildCell& cell, guest::SpawnRequest request, std::string input);
   Task<> copy_from_context(const Instruction& instruction, Stage& stage);
   Task<> copy_from_image(const Instruction& instruction, std::size_t index, Stage& stage);
   Task<BuiltImage> copy_source(const Instruction& instruction, std::size_t index);
   Task<TreeChanges> changes_of(const Instruction& instruction, const Stage& stage,
                                const BuildCell& cell);
-  Task<> add_layer(const std::vector<std::string>& ingredients, Stage& stage, CellWork work,
-                   BuildNetwork network = BuildNetwork::kNone);
+  Task<> add_layer(std::vector<std::string> ingredients, Stage& stage, CellWork work,
+                   BuildNetwork network = {});
   Task<> finish_stage(Stage& stage);
 
   Result<std::string> expand(std::string_view word, const Stage& stage) const;
@@ -90,6 +94,7 @@ class DockerfileBuild {
 
   LayerFactory& factory_;
   BuildLog& log_;
+  StepLayers layers_;
   FindImage find_image_;
   DockerfileRequest request_;
   std::map<std::string, std::string, std::less<>> global_arguments_;

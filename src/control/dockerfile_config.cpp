@@ -15,26 +15,6 @@ std::unexpected<Error> refuse(std::string what) {
   return fail(Code::kInvalidArgument, std::move(what), "dockerfile");
 }
 
-// "/a", "../b" -> "/b"
-std::string join_path(std::string_view base, std::string_view path) {
-  std::vector<std::string_view> parts;
-  const std::string whole = path.starts_with('/') ? std::string{path} : concat(base, "/", path);
-  for (const std::string_view part : split(whole, '/')) {
-    if (part == "..") {
-      if (!parts.empty()) {
-        parts.pop_back();
-      }
-    } else if (!part.empty() && part != ".") {
-      parts.push_back(part);
-    }
-  }
-  std::string out;
-  for (const std::string_view part : parts) {
-    out += concat("/", part);
-  }
-  return out.empty() ? "/" : out;
-}
-
 std::vector<std::string> shell_of(const oci::ImageConfig& config) {
   return config.shell.empty() ? std::vector<std::string>{"/bin/sh", "-c"} : config.shell;
 }

@@ -3,6 +3,7 @@
 
 #include "base/scope.h"
 #include "base/strings.h"
+#include "control/accounts.h"
 #include "control/dockerfile_build.h"
 #include "control/limits.h"
 
@@ -76,42 +77,9 @@ Json output_record(const guest::Output& output) {
        {"text", to_valid_utf8(output.bytes)}});
 }
 
-// "name" or "12" in a passwd or group file -> the number.
-std::optional<std::uint32_t> find_id(std::string_view text, std::string_view name) {
-  for (const std::string_view line : split(text, '\n')) {
-    const auto fields = split(line, ':');
-    if (fields.size() >= 3 && fields[0] == name) {
-      const auto number = parse_u64(fields[2]);
-      return number && *number <= 65535 ? std::optional{static_cast<std::uint32_t>(*number)}
-                                        : std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
-
-Task<std::string> read_small(const GuestClient& guest, std::string path) {
-  constexpr std::size_t kMaxBytes = 1U << 20;
-  CO_TRY(const auto reader,
-         co_await guest.read_file({.path = std::move(path), .length = kMaxBytes}));
-  std::string text;
-  for (;;) {
-    CO_TRY(const auto piece, co_await reader->next());
-    if (piece.empty()) {
-      co_return text;
-    }
-    text += piece;
-    if (text.size() > kMaxBytes) {
-      co_return fail(Code::kResourceExhausted, "the file is too large");
-    }
-  }
-}
-
 Task<std::uint32_t> resolve_id(const GuestClient& guest, std::string text, std::string file) {
-  if (const auto number = parse_u64(text); number && *number <= 65535) {
-    co_return static_cast<std::uint32_t>(*number);
-  }
-  const auto content = co_await read_small(guest, file);
-  const auto id = content ? find_id(*content, text) : std::nullopt;
+  const auto content = co_await read_in_build(guest, file);
+  const auto id = find_id(content ? *content : "", text);
   if (!id) {
     co_return refuse(concat("--chown: \"", text, "\" is not in ", file, " of the image"));
   }
@@ -138,33 +106,10 @@ Task<> DockerfileBuild::run_command(const Instruction& instruction, Stage& stage
   ingredients.emplace_back("env");
   ingredients.insert(ingredients.end(), request.env.begin(), request.env.end());
   const CellWork work = [&](const BuildCell& cell) {
-    return stream_command(cell, request, command.input);
+    return run_in_build(cell, request, command.input,
+                        [this](const guest::Output& output) { log_.add(output_record(output)); });
   };
   co_return co_await add_layer(ingredients, stage, work, request_.run_network);
-}
-
-Task<> DockerfileBuild::stream_command(const BuildCell& cell, guest::SpawnRequest request,
-                                       std::string input) {
-  CO_TRY(const auto process, co_await cell.guest.spawn(std::move(request)));
-  if (!input.empty()) {
-    CO_TRY_DO(co_await process->send_input(input));
-    CO_TRY_DO(co_await process->end_input());
-  }
-  for (;;) {
-    CO_TRY(const auto event, co_await process->next());
-    if (const auto* output = std::get_if<guest::Output>(&event)) {
-      log_.add(output_record(*output));
-      continue;
-    }
-    const auto& exit = std::get<guest::ExitStatus>(event);
-    if (exit.exited && exit.exit_code == 0) {
-      co_return ok();
-    }
-    const std::string how = exit.timed_out ? "took too long and was ended"
-                            : exit.exited  ? concat("failed with exit code ", exit.exit_code)
-                                           : concat("was ended by signal ", exit.signal);
-    co_return fail(Code::kFailedPrecondition, concat("the command ", how), "step_failed");
-  }
 }
 
 // --- COPY and ADD ----------------------------------------------------------------------------
@@ -237,28 +182,11 @@ Task<> DockerfileBuild::copy_from_context(const Instruction& instruction, Stage&
     ingredients.push_back(concat("archive ", archive.sha256));
   }
   const CellWork work = [&](const BuildCell& cell) -> Task<> {
-    oci::CopyRequest exact = request;
-    if (!exact.destination.ends_with('/')) {
-      const auto there = co_await cell.guest.stat({.path = exact.destination});
-      exact.destination_is_directory = there && there->type == guest::FileType::kDirectory;
-    }
-    CO_TRY(const auto final_plans,
-           co_await factory_.pool().run([&] { return oci::plan_copy(context, exact); }));
     CO_TRY(const TreeChanges changes, co_await changes_of(instruction, stage, cell));
-    for (const oci::CopyPlan& plan : final_plans.plans) {
-      const auto tree = oci::open_copy_tree(context, plan);
-      CO_TRY_DO(co_await write_tree(factory_.reactor(), factory_.pool(),
-                                    {cell.guest_socket, plan.root, changes}, *tree));
-    }
-    for (const oci::ContextEntry& archive : final_plans.archives) {
-      CO_TRY(const auto tree, oci::open_archive_tree(context, archive, {}));
-      // Without --chown an archive keeps the owners it has.
-      const TreeChanges own =
-          instruction.flags.contains("chown") ? changes : TreeChanges{.mode = changes.mode};
-      CO_TRY_DO(co_await write_tree(factory_.reactor(), factory_.pool(),
-                                    {cell.guest_socket, exact.destination, own}, *tree));
-    }
-    co_return ok();
+    // Without --chown an archive keeps the owners it has.
+    const TreeChanges own =
+        instruction.flags.contains("chown") ? changes : TreeChanges{.mode = changes.mode};
+    co_return co_await copy_in_build(factory_, cell, {request_.context, request, changes, own});
   };
   co_return co_await add_layer(ingredients, stage, work);
 }

@@ -29,6 +29,7 @@ inline node::Limits node_limits(const store::Limits& limits) {
 
 inline std::vector<node::Mount> node_mounts(const std::vector<Mount>& mounts) {
   std::vector<node::Mount> out;
+  out.reserve(mounts.size());
   for (const Mount& mount : mounts) {
     out.push_back({mount.volume_id, mount.path, mount.read_only});
   }
@@ -42,8 +43,9 @@ Result<> validate_labels(const StringMap& labels);
 struct Sandboxes::Entry {
   Sandbox row;
   std::string guest_socket;
-  bool busy = false;         // somebody holds it
-  bool gone = false;         // its row is removed: whoever waited for it must give up
+  std::vector<store::Record> records;  // of a claim, until they are in the store
+  bool busy = false;                   // somebody holds it
+  bool gone = false;                   // its row is removed: whoever waited for it must give up
   bool pausing = false;      // its cell stands still, or will in a moment; the row does not say so
   bool restarting = false;   // `running` in the store, but there is no cell at this moment
   bool dumped = false;       // paused, its memory on disk

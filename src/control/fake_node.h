@@ -1,6 +1,8 @@
 // A node for tests: cells are entries of a map, and every call can fail before or after its effect.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -30,6 +32,8 @@ class FakeNode final : public node::Node {
     std::string guest_socket;
   };
 
+  std::set<std::string> uncommitted;  // disks that a power cut would take
+  int commits = 0;
   // Asked before each call; empty: no faults.
   std::function<Fault(std::string_view operation)> fault;
   // How long a call takes; empty: it does not suspend.
@@ -52,7 +56,9 @@ class FakeNode final : public node::Node {
   std::size_t most_dumping = 0;
   bool has_freezer = true;
   bool has_dumps = true;
-  std::string undumpable;  // why not; empty: everything can be dumped
+  bool has_egress = false;
+  std::size_t networks_opened = 0;  // beside those that came with a create
+  std::string undumpable;           // why not; empty: everything can be dumped
 
   void kill(const std::string& id) {
     cells[id].running = cells[id].frozen = false;
@@ -77,6 +83,8 @@ class FakeNode final : public node::Node {
     node::HelloAnswer answer;
     answer.runtime = "fake";
     answer.disk_quota = true;
+    answer.egress = has_egress;
+    answer.egress_reason = has_egress ? "" : "a fake has none";
     answer.memory_dump = has_dumps;
     answer.memory_dump_reason = has_dumps ? "" : "no criu";
     answer.templates = templates;
@@ -104,14 +112,31 @@ class FakeNode final : public node::Node {
     cell.running = cell.upper = true;
     cell.guest_socket = guest_socket_of ? guest_socket_of(request.id) : "/nowhere";
     requests[request.id] = request;
-    const node::CellInfo info{.id = request.id,
-                              .running = true,
-                              .guest_socket = cell.guest_socket,
-                              .restored = cell.dumped && request.restore_memory};
+    if (request.commit_later) {
+      uncommitted.insert(request.id);
+    }
+    node::CellInfo info{.id = request.id,
+                        .running = true,
+                        .guest_socket = cell.guest_socket,
+                        .restored = cell.dumped && request.restore_memory};
     cell.dumped = false;
+    if (has_egress) {
+      info.network = std::make_shared<node::NetworkSockets>(make_network());
+    }
     CO_TRY_DO(co_await travel());
     CO_TRY_DO(judge_after(answers));
-    co_return info;
+    co_return std::move(info);
+  }
+  Task<node::NetworkSockets> open_network(std::string id) override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("open_network"));
+    const auto found = cells.find(id);
+    if (found == cells.end() || !found->second.running) {
+      co_return fail(Code::kNotFound, "no such cell");
+    }
+    ++networks_opened;
+    CO_TRY_DO(judge_after(answers));
+    co_return make_network();
   }
 
   Task<> destroy(node::DestroyRequest request) override {
@@ -157,6 +182,14 @@ class FakeNode final : public node::Node {
   Task<> freeze(std::string id) override { return set_frozen(std::move(id), "freeze", true); }
   Task<> thaw(std::string id) override { return set_frozen(std::move(id), "thaw", false); }
 
+  Task<> commit_disks() override {
+    CO_TRY_DO(co_await travel());
+    CO_TRY(const bool answers, judge_before("commit_disks"));
+    uncommitted.clear();
+    ++commits;
+    CO_TRY_DO(judge_after(answers));
+    co_return ok();
+  }
   Task<node::DumpAnswer> dump(std::string id) override {
     CO_TRY_DO(co_await travel());
     CO_TRY(const bool answers, judge_before("dump"));
@@ -286,6 +319,12 @@ class FakeNode final : public node::Node {
   }
 
  private:
+  // Files stand for sockets.
+  static node::NetworkSockets make_network() {
+    return {Fd{::memfd_create("tcp", MFD_CLOEXEC)}, Fd{::memfd_create("udp", MFD_CLOEXEC)},
+            Fd{::memfd_create("dns", MFD_CLOEXEC)}};
+  }
+
   Task<> set_frozen(std::string id, std::string_view operation, bool frozen) {
     CO_TRY_DO(co_await travel());
     CO_TRY(const bool answers, judge_before(operation));

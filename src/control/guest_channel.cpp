@@ -9,7 +9,8 @@
 namespace atl::control {
 namespace {
 
-constexpr std::size_t kFirstBufferBytes = 68 * 1024;  // one piece of output or file with its header
+constexpr std::size_t kFirstBufferBytes =
+    std::size_t{68} * 1024;  // one piece of output or file with its header
 constexpr unsigned kFramesPerTurn = 256;
 
 Error describe_loss(Error error) {

@@ -158,6 +158,12 @@ Task<guest::Pong> GuestClient::ping() const {
   co_return from_guest(guest::decode_pong(payload));
 }
 
+Task<guest::SocketHolder> GuestClient::find_socket(guest::FindSocketRequest request) const {
+  CO_TRY(auto channel, co_await start(Kind::kFindSocket, guest::encode(request)));
+  CO_TRY(const auto payload, co_await channel->expect(Kind::kSocketHolder, kGuestAnswerTimeout));
+  co_return from_guest(guest::decode_socket_holder(payload));
+}
+
 Task<std::unique_ptr<ProcessStream>> GuestClient::spawn(guest::SpawnRequest request) const {
   CO_TRY_DO(guest::validate(request));
   CO_TRY(auto channel, co_await start(Kind::kSpawn, guest::encode(request)));
@@ -247,7 +253,7 @@ Task<> GuestClient::remove_process(std::string process_id) const {
 }
 
 Task<guest::FileInfo> GuestClient::stat(guest::PathRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kStat, guest::encode(request)));
   CO_TRY(const auto payload, co_await channel->expect(Kind::kFile, kGuestAnswerTimeout));
   co_return from_guest(guest::decode_file(payload));
@@ -255,7 +261,7 @@ Task<guest::FileInfo> GuestClient::stat(guest::PathRequest request) const {
 
 Task<std::unique_ptr<DirectoryReader>> GuestClient::read_directory(
     guest::PathRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kListDirectory, guest::encode(request)));
   co_return std::make_unique<DirectoryReader>(std::move(channel));
 }
@@ -278,7 +284,7 @@ Task<std::vector<guest::FileInfo>> GuestClient::collect_files(guest::PathRequest
 }
 
 Task<std::unique_ptr<FileReader>> GuestClient::read_file(guest::ReadFileRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kReadFile, guest::encode(request)));
   CO_TRY(const auto payload, co_await channel->expect(Kind::kFile, kGuestAnswerTimeout));
   CO_TRY(auto info, from_guest(guest::decode_file(payload)));
@@ -286,34 +292,38 @@ Task<std::unique_ptr<FileReader>> GuestClient::read_file(guest::ReadFileRequest 
 }
 
 Task<std::unique_ptr<FileWriter>> GuestClient::write_file(guest::WriteFileRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kWriteFile, guest::encode(request)));
   co_return std::make_unique<FileWriter>(std::move(channel));
 }
 
 Task<> GuestClient::make_directory(guest::MakeDirectoryRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   co_return co_await call(Kind::kMakeDirectory, guest::encode(request), kGuestAnswerTimeout);
 }
 
 Task<> GuestClient::move(guest::MoveRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.source));
-  CO_TRY_DO(guest::validate_path(request.destination));
+  CO_TRY_DO(guest::validate_user_path(request.source));
+  CO_TRY_DO(guest::validate_user_path(request.destination));
   co_return co_await call(Kind::kMove, guest::encode(request), kGuestStallTimeout);
 }
 
 Task<> GuestClient::remove(guest::RemoveRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   co_return co_await call(Kind::kRemove, guest::encode(request), kGuestStallTimeout);
 }
 
+Task<> GuestClient::install_trust(guest::TrustRequest request) const {
+  co_return co_await call(Kind::kInstallTrust, guest::encode(request), kTrustTimeout);
+}
+
 Task<> GuestClient::change_mode(guest::ChangeModeRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   co_return co_await call(Kind::kChangeMode, guest::encode(request), kGuestAnswerTimeout);
 }
 
 Task<> GuestClient::sync_file(guest::SyncFileRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   co_return co_await call(Kind::kSyncFile, guest::encode(request), kGuestSyncTimeout);
 }
 

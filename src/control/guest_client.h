@@ -141,6 +141,8 @@ class GuestClient {
       : reactor_(&reactor), socket_path_(std::move(socket_path)) {}
 
   Task<guest::Pong> ping() const;
+  // Who has the socket with this local port.
+  Task<guest::SocketHolder> find_socket(guest::FindSocketRequest request) const;
 
   Task<std::unique_ptr<ProcessStream>> spawn(guest::SpawnRequest request) const;
   // Takes a copy away that a process has made of itself.
@@ -166,6 +168,7 @@ class GuestClient {
   Task<> move(guest::MoveRequest request) const;
   Task<> remove(guest::RemoveRequest request) const;
   Task<> change_mode(guest::ChangeModeRequest request) const;
+  Task<> install_trust(guest::TrustRequest request) const;
   // It is on disk when this returns, with the names that lead to it.
   Task<> sync_file(guest::SyncFileRequest request) const;
   // From its return on no change is missed.

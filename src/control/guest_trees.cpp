@@ -9,7 +9,7 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kBatchBytes = 1U << 20;
-constexpr std::size_t kPieceBytes = 128 * 1024;
+constexpr std::size_t kPieceBytes = std::size_t{128} * 1024;
 
 guest::FileType wire_type(oci::EntryType type) {
   switch (type) {

@@ -30,7 +30,7 @@ struct TreeTarget {
   std::string guest_socket;
   std::string path;  // absolute
   TreeChanges changes;
-  std::string user = "";  // whose rights count; empty: root
+  std::string user = {};  // whose rights count; empty: root
 };
 
 // A tree on its way into a guest.

@@ -25,7 +25,7 @@ Task<std::optional<guest::Match>> SearchReader::next() {
 }
 
 Task<std::unique_ptr<FileWatch>> GuestClient::watch(guest::WatchRequest request) const {
-  CO_TRY_DO(guest::validate_path(request.path));
+  CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kWatch, guest::encode(request)));
   CO_TRY(const auto payload, co_await channel->expect(Kind::kWatching, kGuestAnswerTimeout));
   if (!payload.empty()) {

@@ -33,13 +33,16 @@ bool role_may(const RoleRow& row, Permission permission) {
     case Permission::kSandboxRead:
     case Permission::kVolumeRead:
     case Permission::kVolumeFileRead:
+    case Permission::kCredentialSourceRead:
       return row.read;
     case Permission::kSandboxWrite:
     case Permission::kVolumeWrite:
     case Permission::kVolumeFileWrite:
+    case Permission::kCredentialSourceWrite:
       return row.write;
     case Permission::kSandboxDelete:
     case Permission::kVolumeDelete:
+    case Permission::kCredentialSourceDelete:
       return row.remove;
     case Permission::kTemplateRead:
       return row.template_read;
@@ -47,6 +50,13 @@ bool role_may(const RoleRow& row, Permission permission) {
       return row.role == "admin";
   }
   return false;
+}
+
+// E2B's clients insist on keys of their form; ours has the same digits.
+std::string own_form(std::string_view key_text) {
+  constexpr std::string_view kForeign = "e2b_";
+  return key_text.starts_with(kForeign) ? concat("atoll_", key_text.substr(kForeign.size()))
+                                        : std::string{key_text};
 }
 
 }  // namespace
@@ -77,6 +87,12 @@ std::string_view permission_name(Permission permission) {
       return "sandboxvolumefile:read";
     case Permission::kVolumeFileWrite:
       return "sandboxvolumefile:write";
+    case Permission::kCredentialSourceRead:
+      return "credentialsource:read";
+    case Permission::kCredentialSourceWrite:
+      return "credentialsource:write";
+    case Permission::kCredentialSourceDelete:
+      return "credentialsource:delete";
   }
   return "";
 }
@@ -106,7 +122,7 @@ Result<Principal> Identity::authenticate(std::string_view key_text) {
   if (key_text.empty() || key_text.size() > kMaxKeyTextBytes) {
     return refuse();
   }
-  const std::string hash = sha256(key_text);
+  const std::string hash = sha256(own_form(key_text));
   Key* match = nullptr;
   for (auto& key : keys_) {
     // Every key is compared, so the time taken says nothing about which one matched.

@@ -28,6 +28,9 @@ enum class Permission : std::uint8_t {
   kVolumeDelete,
   kVolumeFileRead,
   kVolumeFileWrite,
+  kCredentialSourceRead,
+  kCredentialSourceWrite,
+  kCredentialSourceDelete,
 };
 std::string_view permission_name(Permission permission);  // "sandbox:create"
 

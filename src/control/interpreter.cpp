@@ -10,17 +10,18 @@
 namespace atl::control {
 namespace {
 
-std::string exec_line(std::string_view id, std::string_view code) {
-  return concat("exec ", id, " ", base64_encode(code), "\n");
+std::string exec_line(std::string_view id, std::string_view code, const StringMap& env = {}) {
+  return concat("exec ", id, " ", base64_encode(code), env.empty() ? "" : " ",
+                environment_words(env), "\n");
 }
 
 Task<> send_code(ProcessStream& stream, std::string line) {
   co_return co_await stream.send_channel(line);
 }
 
-// Reads until the execution or its interpreter has ended. A piece that goes to the sink goes there
+// Reads until the execution or its interpreter has ended. A piece that goes to a sink goes there
 // whole: a deadline waits for it.
-Task<> collect(ProcessStream& stream, Transcript& transcript, const OutputSink& sink) {
+Task<> collect(ProcessStream& stream, Transcript& transcript, const CodeRequest& request) {
   while (!transcript.done()) {
     CO_TRY(const auto event, co_await stream.next());
     if (const auto* exit = std::get_if<guest::ExitStatus>(&event)) {
@@ -29,38 +30,16 @@ Task<> collect(ProcessStream& stream, Transcript& transcript, const OutputSink& 
     }
     const auto& output = std::get<guest::Output>(event);
     transcript.add(output);
-    if (sink && output.header.stream != guest::Stream::kChannel) {
-      CO_TRY_DO(co_await shielded(sink(output)));
+    if (request.output && output.header.stream != guest::Stream::kChannel) {
+      CO_TRY_DO(co_await shielded(request.output(output)));
     }
-  }
-  co_return ok();
-}
-
-// Reads until the driver says it is ready. What it printed instead explains why it is not.
-Task<> wait_for_ready(ProcessStream& stream, std::string program) {
-  CaptureBudget budget;
-  Capture printed{budget, kMaxShownBytes};
-  ChannelLines lines;
-  for (;;) {
-    CO_TRY(const auto event, co_await stream.next());
-    if (std::holds_alternative<guest::ExitStatus>(event)) {
-      co_return fail(
-          Code::kFailedPrecondition,
-          concat(program, " ended instead of starting: ", to_valid_utf8(trim(printed.take()))),
-          "interpreter_failed");
-    }
-    const auto& output = std::get<guest::Output>(event);
-    if (output.header.stream != guest::Stream::kChannel) {
-      printed.append(output.bytes);
-      continue;
-    }
-    lines.append(output.bytes);
-    while (const auto line = lines.next()) {
-      if (const auto message = parse_channel_message(*line); message && message->op == "ready") {
-        co_return ok();
+    if (request.results && output.header.stream == guest::Stream::kChannel) {
+      for (RichResult& result : transcript.take_results()) {
+        CO_TRY_DO(co_await shielded(request.results(std::move(result))));
       }
     }
   }
+  co_return ok();
 }
 
 }  // namespace
@@ -132,65 +111,6 @@ Task<std::shared_ptr<void>> Interpreters::hold(SandboxRef sandbox, std::string i
   co_return std::shared_ptr<void>{*std::move(turn)};
 }
 
-Task<> Interpreters::await_ready(Contexts::Started& started, const Language& language) {
-  auto ready = co_await with_deadline(
-      kInterpreterStartTimeout, wait_for_ready(*started.stream, std::string{language.program}));
-  if (!ready && is_deadline(ready.error())) {
-    co_return fail(Code::kDeadlineExceeded,
-                   concat(language.program, " did not become ready in time"), "interpreter_failed");
-  }
-  co_return std::move(ready);
-}
-
-Task<Context> Interpreters::create(SandboxRef sandbox, InterpreterRequest request) {
-  ContextRequest context{.cwd = std::move(request.cwd),
-                         .user = std::move(request.user),
-                         .env = std::move(request.env),
-                         .pty = request.pty,
-                         .timeout_ms = request.ttl_ms,
-                         .idle_timeout_ms = request.idle_timeout_ms};
-  if (request.config) {
-    CO_TRY(auto definition, define_repl(*std::move(request.config)));
-    co_return co_await create_on_terminal(std::move(sandbox), std::move(definition),
-                                          std::move(context));
-  }
-  const auto language = find_language(request.alias);
-  if (!language) {
-    CO_TRY_DO(validate_alias(request.alias));
-    co_return co_await create_on_terminal(std::move(sandbox), *find_repl(request.alias),
-                                          std::move(context));
-  }
-  context.command = interpreter_command(*language);
-  context.channel = true;
-  context.pty.reset();
-  for (const auto& variable : interpreter_environment(*language)) {
-    const auto equals = variable.find('=');
-    context.env.insert_or_assign(variable.substr(0, equals), variable.substr(equals + 1));
-  }
-  if (request.pty) {
-    context.env.emplace("LINES", std::to_string(request.pty->rows));
-    context.env.emplace("COLUMNS", std::to_string(request.pty->columns));
-  }
-  auto started = co_await contexts_.start(sandbox, context);
-  if (!started && started.error().reason == "command_not_found") {
-    co_return fail(
-        Code::kFailedPrecondition,
-        concat("the image has no ", language->program, ", which the interpreter \"",
-               language->alias, "\" needs; in Debian it is in the package ", language->package),
-        "command_not_found");
-  }
-  if (!started) {
-    co_return fail(std::move(started).error());
-  }
-  auto ready = co_await await_ready(*started, *language);
-  if (!ready) {
-    (void)co_await shielded(
-        contexts_.remove(std::move(sandbox), started->context.process.process_id));
-    co_return fail(std::move(ready).error());
-  }
-  co_return std::move(started->context);
-}
-
 Result<> Interpreters::check_driver(const guest::ProcessInfo& process) {
   if (!language_of(process)) {
     return fail(Code::kFailedPrecondition,
@@ -214,16 +134,18 @@ Task<> Interpreters::revive(SandboxRef sandbox, const guest::ProcessInfo& proces
   co_return ok();
 }
 
-Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id, std::string code,
-                                              std::uint64_t timeout_ms, OutputSink sink) {
-  if (code.size() > kMaxCodeBytes) {
+Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id,
+                                              CodeRequest request) {
+  if (request.code.size() > kMaxCodeBytes) {
     co_return fail(Code::kInvalidArgument,
-                   concat("the code has ", code.size(), " bytes, at most ", kMaxCodeBytes,
+                   concat("the code has ", request.code.size(), " bytes, at most ", kMaxCodeBytes,
                           " are possible; write it to a file"));
   }
+  CO_TRY_DO(validate_env(request.env, "env_vars"));
   Loop& loop = *(co_await current_context()).loop;
-  const std::uint64_t limit_ms =
-      timeout_ms == 0 ? guest::kMaxTimeoutMs : std::min(timeout_ms, guest::kMaxTimeoutMs);
+  const std::uint64_t limit_ms = request.timeout_ms == 0
+                                     ? guest::kMaxTimeoutMs
+                                     : std::min(request.timeout_ms, guest::kMaxTimeoutMs);
   const Instant deadline = loop.now() + std::chrono::milliseconds{limit_ms};
   CO_TRY_DO(contexts_.check_sandbox(sandbox));  // before anything is held under its name
   auto turn = co_await with_deadline(deadline - loop.now(), take_turn(context_key(sandbox, id)));
@@ -233,35 +155,46 @@ Task<InterpreterResult> Interpreters::execute(SandboxRef sandbox, std::string id
   if (!turn) {
     co_return fail(std::move(turn).error());
   }
-  co_return co_await execute_now(std::move(sandbox), std::move(id), std::move(code), deadline,
-                                 sink);
+  co_return co_await execute_now(std::move(sandbox), std::move(id), request, deadline);
+}
+
+Task<DescribedStream> Interpreters::attach(SandboxRef sandbox, std::string id,
+                                           const CodeRequest& request, const std::string& eager,
+                                           bool& restarts) {
+  // Not cancelled half-way: whether the code was handed over must be known.
+  auto attached = co_await shielded(contexts_.follow_from_now(sandbox, id, eager));
+  if (!attached && attached.error().reason == "process_not_found" && request.make) {
+    InterpreterRequest make = *request.make;
+    make.id = id;
+    CO_TRY_DO(co_await shielded(create(sandbox, std::move(make))));
+  } else if (attached && !attached->process.running) {
+    restarts = true;
+    CO_TRY_DO(co_await revive(sandbox, attached->process));
+  } else {
+    co_return std::move(attached);
+  }
+  co_return co_await shielded(contexts_.follow_from_now(std::move(sandbox), std::move(id), eager));
 }
 
 Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::string id,
-                                                  std::string code, Instant deadline,
-                                                  const OutputSink& sink) {
+                                                  const CodeRequest& request, Instant deadline) {
   CO_TRY(const bool free, co_await finish_earlier(sandbox, id, deadline));
   if (!free) {
     co_return InterpreterResult{.outcome = Outcome::kNeverStarted};
   }
   CO_TRY(const GuestClient client, co_await contexts_.guest(sandbox));
-  // Not cancelled half-way: whether the code was handed over must be known.
   const std::string execution = random_hex(16);
-  std::string line = exec_line(execution, code);
-  const std::string eager = code.size() <= kMaxEagerCodeBytes ? std::exchange(line, {}) : "";
-  CO_TRY(auto attached, co_await shielded(contexts_.follow_from_now(sandbox, id, eager)));
-  const bool restarts = !attached.process.running;
-  if (restarts) {
-    CO_TRY_DO(co_await revive(sandbox, attached.process));
-    CO_TRY(attached, co_await shielded(contexts_.follow_from_now(sandbox, std::move(id), eager)));
-  }
+  std::string line = exec_line(execution, request.code, request.env);
+  const std::string eager = line.size() <= kMaxEagerLineBytes ? std::exchange(line, {}) : "";
+  bool restarts = false;
+  CO_TRY(auto attached, co_await attach(sandbox, std::move(id), request, eager, restarts));
   Result<InterpreterResult> result;
   if (const auto definition = repl_of(attached.process)) {
     result = co_await execute_on_terminal(std::move(sandbox), client, std::move(attached),
-                                          *definition, std::move(code), deadline, sink);
+                                          *definition, request, deadline);
   } else {
     result = co_await execute_by_driver(std::move(sandbox), client, std::move(attached), execution,
-                                        std::move(line), deadline, sink);
+                                        std::move(line), request, deadline);
   }
   if (result) {
     result->restarted = restarts;
@@ -272,22 +205,26 @@ Task<InterpreterResult> Interpreters::execute_now(SandboxRef sandbox, std::strin
 Task<InterpreterResult> Interpreters::execute_by_driver(SandboxRef sandbox, GuestClient client,
                                                         DescribedStream attached,
                                                         std::string execution, std::string line,
-                                                        Instant deadline, const OutputSink& sink) {
+                                                        const CodeRequest& request,
+                                                        Instant deadline) {
   CO_TRY_DO(check_driver(attached.process));
   const std::string key = context_key(sandbox, attached.process.process_id);
-  Transcript transcript{budget_, execution, !sink};
+  Transcript transcript{budget_, execution, !request.output};
   // Beside the reading: an interpreter that prints and does not read must not stop both of us.
   Scope sending{co_await current_context()};
   sending.on_error([](const char*, const Error&) {});
   if (!line.empty()) {
     sending.spawn("code", send_code(*attached.stream, std::move(line)));
   }
-  auto outcome = co_await follow(std::move(client), attached, transcript, deadline, sink);
+  auto outcome = co_await follow(client, attached, transcript, request, deadline);
   (void)co_await sending.cancel_and_join();
   if (!transcript.done()) {
-    note_unfinished(key,
-                    {execution, std::max(attached.process.output_bytes, transcript.end_offset()),
-                     outcome && outcome->owes_interrupt});
+    bool owes = outcome && outcome->owes_interrupt;
+    if (!outcome && request.interrupt_when_cancelled) {
+      CO_TRY(owes, co_await shielded(interrupt_abandoned(client, attached.process)));
+    }
+    note_unfinished(
+        key, {execution, std::max(attached.process.output_bytes, transcript.end_offset()), owes});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
@@ -326,11 +263,11 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
     CO_TRY(const auto stream, co_await contexts_.follow(sandbox, id, earlier.offset));
     Transcript transcript{budget_, earlier.execution};
     Loop& loop = *(co_await current_context()).loop;
-    const OutputSink nowhere;
+    const CodeRequest nobody;
     const auto definition = repl_of(process);
     auto ended = co_await with_deadline(
         deadline - loop.now(),
-        definition ? read_to_prompt(*stream, *definition) : collect(*stream, transcript, nowhere));
+        definition ? read_to_prompt(*stream, *definition) : collect(*stream, transcript, nobody));
     if (!ended && is_deadline(ended.error())) {
       co_return false;
     }
@@ -343,18 +280,19 @@ Task<bool> Interpreters::finish_earlier(const SandboxRef& sandbox, const std::st
 // Collects until the end or the deadline; at the deadline interrupts, and takes what still comes.
 Task<Interpreters::Followed> Interpreters::follow(GuestClient client,
                                                   const DescribedStream& attached,
-                                                  Transcript& transcript, Instant deadline,
-                                                  const OutputSink& sink) {
+                                                  Transcript& transcript,
+                                                  const CodeRequest& request, Instant deadline) {
   ProcessStream& stream = *attached.stream;
   Loop& loop = *(co_await current_context()).loop;
-  auto collected = co_await with_deadline(deadline - loop.now(), collect(stream, transcript, sink));
+  auto collected =
+      co_await with_deadline(deadline - loop.now(), collect(stream, transcript, request));
   if (collected) {
     co_return Followed{Outcome::kCompleted};
   }
   if (is_deadline(collected.error())) {
     const auto interrupted =
         co_await with_deadline(kInterruptGrace, interrupt_code(client, attached.process));
-    auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript, sink));
+    auto rest = co_await with_deadline(kInterruptGrace, collect(stream, transcript, request));
     if (!rest && rest.error().code == Code::kCancelled) {
       co_return fail(std::move(rest).error());
     }
@@ -387,7 +325,7 @@ Task<Context> Interpreters::restart(SandboxRef sandbox, std::string id) {
   CO_TRY(auto started, co_await contexts_.start_again(std::move(sandbox), std::move(id)));
   const auto language = language_of(started.context.process);
   if (language) {
-    CO_TRY_DO(co_await await_ready(started, *language));
+    CO_TRY_DO(co_await await_driver(*started.stream, *language));
   } else if (const auto definition = repl_of(started.context.process)) {
     CO_TRY_DO(co_await await_ready_on_terminal(*started.stream, *definition));
   }

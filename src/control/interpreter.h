@@ -16,6 +16,7 @@
 #include <string>
 
 #include "control/contexts.h"
+#include "control/interpreter_copy.h"
 #include "control/interpreter_result.h"
 #include "control/languages.h"
 #include "control/repl_definition.h"
@@ -25,6 +26,7 @@
 namespace atl::control {
 
 struct InterpreterRequest {
+  std::string id;  // of the context; empty: a new one
   std::string alias = "python";
   std::optional<ReplConfig> config;  // instead of an alias
   std::string cwd;
@@ -33,6 +35,21 @@ struct InterpreterRequest {
   std::optional<guest::PtySize> pty;  // a driver has no terminal and is told as LINES and COLUMNS
   std::uint64_t ttl_ms = 0;
   std::uint64_t idle_timeout_ms = 0;
+  bool preloaded = false;  // may be one that was started before (control/preloaded.h)
+};
+
+// Takes what is displayed, and the value, as they come.
+using ResultSink = std::function<Task<>(RichResult)>;
+
+// One piece of code.
+struct CodeRequest {
+  std::string code;
+  std::uint64_t timeout_ms = 0;            // 0: as long as it takes
+  StringMap env;                           // while it runs, over what the interpreter has
+  std::optional<InterpreterRequest> make;  // first, when there is no such context
+  bool interrupt_when_cancelled = false;   // otherwise the code goes on
+  OutputSink output;                       // the result has no output then
+  ResultSink results;                      // and no rich results
 };
 
 // kInvalidArgument: there is no such interpreter.
@@ -40,13 +57,7 @@ Result<> validate_alias(std::string_view alias);
 // Of a listed process that is an interpreter.
 std::optional<std::string> interpreter_alias(const guest::ProcessInfo& process);
 
-// An interpreter as it was at one moment, to be made again in other sandboxes.
-struct CopiedInterpreter {
-  guest::ProcessInfo process;
-  CapturedProcess image;
-  std::uint32_t threads = 0;  // that were left behind
-  std::optional<ContextRequest> remembered;
-};
+class PreloadedInterpreters;
 
 class Interpreters {
  public:
@@ -54,13 +65,14 @@ class Interpreters {
   Interpreters(const Interpreters&) = delete;
   Interpreters& operator=(const Interpreters&) = delete;
 
+  // Without them every interpreter starts anew. They outlive this.
+  void use(PreloadedInterpreters& preloaded) { preloaded_ = &preloaded; }
+
   // Returns when the interpreter is ready.
   Task<Context> create(SandboxRef sandbox, InterpreterRequest request);
-  // Runs the code and waits for its end. `timeout_ms` 0: as long as it takes. When cancelled, the
-  // code goes on, and the next execution waits for its end, so that it gets none of its output.
-  // With a sink the result has no output: the sink got it.
-  Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, std::string code,
-                                  std::uint64_t timeout_ms, OutputSink sink = {});
+  // Runs the code and waits for its end. When cancelled before that, the next execution waits for
+  // it, so that it gets none of its output.
+  Task<InterpreterResult> execute(SandboxRef sandbox, std::string id, CodeRequest request);
   // Hands the code over and returns. To a REPL on a terminal: the bytes as they are.
   Task<> send(SandboxRef sandbox, std::string id, std::string code);
   // Ends what runs; state stays.
@@ -101,34 +113,43 @@ class Interpreters {
   // It runs and has a driver.
   static Result<> check_driver(const guest::ProcessInfo& process);
   Task<> revive(SandboxRef sandbox, const guest::ProcessInfo& process);
-  Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id, std::string code,
-                                      Instant deadline, const OutputSink& sink);
+  Task<InterpreterResult> execute_now(SandboxRef sandbox, std::string id,
+                                      const CodeRequest& request, Instant deadline);
+  // Follows the context; when it has ended it is started again, and when there is none and the
+  // request says so, it is made.
+  Task<DescribedStream> attach(SandboxRef sandbox, std::string id, const CodeRequest& request,
+                               const std::string& eager, bool& restarts);
   // `line` is what is still to be sent.
   // `client`: of the guest that runs the code. Nothing asks for the sandbox again, so one that is
   // paused meanwhile stays so.
   Task<InterpreterResult> execute_by_driver(SandboxRef sandbox, GuestClient client,
                                             DescribedStream attached, std::string execution,
-                                            std::string line, Instant deadline,
-                                            const OutputSink& sink);
+                                            std::string line, const CodeRequest& request,
+                                            Instant deadline);
   Task<Followed> follow(GuestClient client, const DescribedStream& attached, Transcript& transcript,
-                        Instant deadline, const OutputSink& sink);
-  Task<> await_ready(Contexts::Started& started, const Language& language);
+                        const CodeRequest& request, Instant deadline);
+  // Null when there is none that fits.
+  Task<std::unique_ptr<Context>> create_preloaded(SandboxRef sandbox, const Language& language,
+                                                  const ContextRequest& request);
 
   // interpreter_terminal.cpp
   static Task<> interrupt_code(GuestClient client, const guest::ProcessInfo& process);
+  // Of code whose client has gone. True: the next execution must interrupt it once more.
+  static Task<bool> interrupt_abandoned(GuestClient client, const guest::ProcessInfo& process);
   Task<Context> create_on_terminal(SandboxRef sandbox, ReplDefinition definition,
                                    ContextRequest request);
   Task<> await_ready_on_terminal(ProcessStream& stream, const ReplDefinition& definition);
   Task<InterpreterResult> execute_on_terminal(SandboxRef sandbox, GuestClient client,
                                               DescribedStream attached,
-                                              const ReplDefinition& definition, std::string code,
-                                              Instant deadline, const OutputSink& sink);
+                                              const ReplDefinition& definition,
+                                              const CodeRequest& request, Instant deadline);
   Task<Followed> follow_on_terminal(GuestClient client, const DescribedStream& attached,
-                                    TerminalExecution& execution, std::string code,
-                                    Instant deadline, const OutputSink& sink);
+                                    TerminalExecution& execution, const CodeRequest& request,
+                                    Instant deadline);
   Task<> read_to_prompt(ProcessStream& stream, const ReplDefinition& definition);
 
   Contexts& contexts_;
+  PreloadedInterpreters* preloaded_ = nullptr;
   CaptureBudget budget_;
   std::map<std::string, Line, std::less<>> lines_;
   std::map<std::string, Unfinished, std::less<>> unfinished_;

@@ -57,17 +57,11 @@ Task<CopyMessage> wait_for_copy(ProcessStream& stream, std::string id) {
 
 }  // namespace
 
-Task<CopiedInterpreter> Interpreters::copy(SandboxRef sandbox, std::string id,
-                                           std::uint64_t max_bytes) {
-  CO_TRY(const GuestClient client, co_await contexts_.guest(sandbox));
-  CO_TRY(auto process, co_await contexts_.describe(sandbox, id));
-  CO_TRY_DO(check_driver(process));
-  if (language_of(process)->name != "python") {
-    co_return fail(Code::kFailedPrecondition, "only Python can be copied", "language");
-  }
+Task<CopiedInterpreter> copy_interpreter(GuestClient client, guest::ProcessInfo process,
+                                         std::uint64_t max_bytes, CopyMemory memory) {
   const std::string name = random_hex(16);
-  CO_TRY(auto attached,
-         co_await shielded(contexts_.follow_from_now(sandbox, id, concat("copy ", name, " -\n"))));
+  const std::string id = process.process_id;
+  CO_TRY(auto attached, co_await shielded(client.attach_to_end(id, concat("copy ", name, " -\n"))));
   auto message = co_await with_deadline(kCopyTimeout, wait_for_copy(*attached.stream, name));
   attached.stream.reset();
   if (!message && is_deadline(message.error())) {
@@ -85,7 +79,21 @@ Task<CopiedInterpreter> Interpreters::copy(SandboxRef sandbox, std::string id,
   CO_TRY(copied.image, co_await client.capture({.process_id = id,
                                                 .pid = message->pid,
                                                 .channel = message->channel,
-                                                .max_bytes = max_bytes}));
+                                                .max_bytes = max_bytes,
+                                                .own_memory = memory == CopyMemory::kOwn}));
+  co_return std::move(copied);
+}
+
+Task<CopiedInterpreter> Interpreters::copy(SandboxRef sandbox, std::string id,
+                                           std::uint64_t max_bytes) {
+  CO_TRY(const GuestClient client, co_await contexts_.guest(sandbox));
+  CO_TRY(auto process, co_await contexts_.describe(sandbox, id));
+  CO_TRY_DO(check_driver(process));
+  if (language_of(process)->name != "python") {
+    co_return fail(Code::kFailedPrecondition, "only Python can be copied", "language");
+  }
+  CO_TRY(auto copied,
+         co_await copy_interpreter(client, std::move(process), max_bytes, CopyMemory::kShared));
   copied.remembered = contexts_.remembered(sandbox, id);
   co_return std::move(copied);
 }
@@ -110,7 +118,7 @@ Task<> Interpreters::bring(SandboxRef sandbox, std::shared_ptr<const CopiedInter
   Contexts::Started started;
   started.context.process = process;
   CO_TRY(started.stream, co_await client.revive(std::move(request), copy->image.memory.get()));
-  auto ready = co_await await_ready(started, *language);
+  auto ready = co_await await_driver(*started.stream, *language);
   started.stream.reset();
   if (!ready) {
     (void)co_await shielded(contexts_.remove(std::move(sandbox), process.process_id));

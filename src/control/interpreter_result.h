@@ -53,7 +53,9 @@ struct InterpreterResult {
   std::optional<std::uint32_t> exit_code;  // of a shell's last command, or of an interpreter's end
   std::uint32_t signal = 0;                // with kKilled
   bool running = true;                     // the interpreter is still there
-  bool restarted = false;                  // it had ended and was started again for this code
+  // How many the interpreter has had, with this one; a REPL on a terminal does not count.
+  std::optional<std::uint64_t> execution_count;
+  bool restarted = false;  // it had ended and was started again for this code
 };
 
 // The interpreter itself has ended.

@@ -32,8 +32,8 @@ Result<> validate_alias(std::string_view alias) {
   return fail(
       Code::kInvalidArgument,
       concat("there is no interpreter \"", to_valid_utf8(alias),
-             "\"; use python, javascript, typescript, bash, zsh, ruby, lua, r, sqlite, php, "
-             "perl, redis-cli, swift or kotlin, or describe it in \"repl_config\""),
+             "\"; use python, javascript, typescript, bash, r, java, zsh, ruby, lua, sqlite, "
+             "php, perl, redis-cli, swift or kotlin, or describe it in \"repl_config\""),
       "unknown_interpreter");
 }
 
@@ -97,16 +97,23 @@ Task<> Interpreters::await_ready_on_terminal(ProcessStream& stream,
 Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox, GuestClient client,
                                                           DescribedStream attached,
                                                           const ReplDefinition& definition,
-                                                          std::string code, Instant deadline,
-                                                          const OutputSink& sink) {
+                                                          const CodeRequest& request,
+                                                          Instant deadline) {
+  if (!request.env.empty()) {
+    co_return fail(Code::kInvalidArgument,
+                   concat("the interpreter \"", to_valid_utf8(definition.alias),
+                          "\" takes no environment for a piece of code, only when it is made"));
+  }
   const std::string key = context_key(sandbox, attached.process.process_id);
-  TerminalExecution execution{budget_, definition, !sink};
-  auto outcome = co_await follow_on_terminal(std::move(client), attached, execution,
-                                             std::move(code), deadline, sink);
+  TerminalExecution execution{budget_, definition, !request.output};
+  auto outcome = co_await follow_on_terminal(client, attached, execution, request, deadline);
   if (!execution.done() && !execution.ended()) {
-    note_unfinished(key, {{},
-                          std::max(attached.process.output_bytes, execution.end_offset()),
-                          outcome && outcome->owes_interrupt});
+    bool owes = outcome && outcome->owes_interrupt;
+    if (!outcome && request.interrupt_when_cancelled) {
+      CO_TRY(owes, co_await shielded(interrupt_abandoned(client, attached.process)));
+    }
+    note_unfinished(key,
+                    {{}, std::max(attached.process.output_bytes, execution.end_offset()), owes});
   }
   if (!outcome) {
     co_return fail(std::move(outcome).error());
@@ -124,19 +131,19 @@ Task<InterpreterResult> Interpreters::execute_on_terminal(SandboxRef sandbox, Gu
 Task<Interpreters::Followed> Interpreters::follow_on_terminal(GuestClient client,
                                                               const DescribedStream& attached,
                                                               TerminalExecution& execution,
-                                                              std::string code, Instant deadline,
-                                                              const OutputSink& sink) {
+                                                              const CodeRequest& request,
+                                                              Instant deadline) {
   ProcessStream& stream = *attached.stream;
   Loop& loop = *(co_await current_context()).loop;
-  auto ran =
-      co_await with_deadline(deadline - loop.now(), execution.run(stream, std::move(code), sink));
+  auto ran = co_await with_deadline(deadline - loop.now(),
+                                    execution.run(stream, request.code, request.output));
   if (ran) {
     co_return Followed{Outcome::kCompleted};
   }
   if (is_deadline(ran.error())) {
     const auto interrupted =
         co_await with_deadline(kInterruptGrace, interrupt_code(client, attached.process));
-    auto rest = co_await with_deadline(kInterruptGrace, execution.read_on(stream, sink));
+    auto rest = co_await with_deadline(kInterruptGrace, execution.read_on(stream, request.output));
     if (!rest && rest.error().code == Code::kCancelled) {
       co_return fail(std::move(rest).error());
     }
@@ -172,6 +179,14 @@ Task<> Interpreters::interrupt_code(GuestClient client, const guest::ProcessInfo
     co_return ok();
   }
   co_return co_await client.signal_process({.process_id = process.process_id, .signal = SIGINT});
+}
+
+// A signal that came before the code began is lost, and one that comes after its end does nothing.
+Task<bool> Interpreters::interrupt_abandoned(GuestClient client,
+                                             const guest::ProcessInfo& process) {
+  const auto language = language_of(process);
+  const auto interrupted = co_await with_deadline(kInterruptGrace, interrupt_code(client, process));
+  co_return !interrupted || (language && language->interrupt == Interrupt::kSignal);
 }
 
 Task<> Interpreters::resize(SandboxRef sandbox, std::string id, guest::PtySize size) {

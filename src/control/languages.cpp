@@ -11,14 +11,19 @@ namespace {
 
 constexpr std::string_view kMarker = "atoll-repl";
 
-constexpr std::array<Language, 7> kLanguages{{
+constexpr std::array<Language, 12> kLanguages{{
     {"python", "python", "python3", "python3"},
     {"python3", "python", "python3", "python3"},
     {"node", "javascript", "node", "nodejs", Interrupt::kChannel},
     {"javascript", "javascript", "node", "nodejs", Interrupt::kChannel},
+    {"js", "javascript", "node", "nodejs", Interrupt::kChannel},
     {"typescript", "typescript", "node", "nodejs", Interrupt::kChannel},
+    {"ts", "typescript", "node", "nodejs", Interrupt::kChannel},
     {"bash", "bash", "bash", "bash"},
     {"sh", "bash", "bash", "bash"},
+    {"r", "r", "R", "r-base-core"},
+    {"R", "r", "R", "r-base-core"},
+    {"java", "java", "jshell", "default-jdk-headless"},
 }};
 
 const Language* look_up(std::string_view alias) {
@@ -36,11 +41,19 @@ std::optional<Language> find_language(std::string_view alias) {
 std::vector<std::string> interpreter_command(const Language& language) {
   std::vector<std::string> command{std::string{language.program}};
   if (language.name == "python") {
-    command.insert(command.end(), {"-u", "-c", kPythonDriver});
+    command.insert(command.end(), {"-u", "-c", kPythonDriver, kPythonCharts});
   } else if (language.name == "bash") {
     command.insert(command.end(), {"--norc", "--noprofile", "-c", kBashDriver});
-  } else {
+  } else if (language.program == "node") {
     command.insert(command.end(), {"-e", kNodeDriver});
+  } else {
+    command = {"bash",
+               "--norc",
+               "--noprofile",
+               "-c",
+               kPipeBridge,
+               command.front(),
+               language.name == "r" ? kRDriver : kJavaDriver};
   }
   command.emplace_back(kMarker);
   command.emplace_back(language.alias);

@@ -18,7 +18,7 @@ enum class Interrupt : std::uint8_t { kSignal, kChannel };
 
 struct Language {
   std::string_view alias;    // as the user may write it
-  std::string_view name;     // "python", "javascript", "typescript", "bash"
+  std::string_view name;     // "python", "javascript", "typescript", "bash", "r", "java"
   std::string_view program;  // looked up in the image
   std::string_view package;  // that has it, in Debian
   Interrupt interrupt = Interrupt::kSignal;

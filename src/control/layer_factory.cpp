@@ -12,6 +12,11 @@
 namespace atl::control {
 namespace {
 
+Task<> keep(Task<guest::TreeDone> writing, guest::TreeDone& done) {
+  CO_TRY(done, co_await std::move(writing));
+  co_return ok();
+}
+
 // Node and sandboxes know the cell for exactly as long as this lives.
 class Adoption {
  public:
@@ -35,7 +40,7 @@ Task<bool> LayerFactory::has(std::string layer) {
 }
 
 node::CreateRequest LayerFactory::cell_over(std::vector<std::string> below,
-                                            BuildNetwork network) const {
+                                            const BuildNetwork& network) const {
   if (below.empty()) {
     below.emplace_back(node::kEmptyLayer);
   }
@@ -44,27 +49,29 @@ node::CreateRequest LayerFactory::cell_over(std::vector<std::string> below,
           .layers = std::move(below),
           .limits = {parts_.limits.memory_bytes, parts_.limits.cpu_millis,
                      parts_.limits.process_count, parts_.limits.disk_bytes},
-          .host_network = network == BuildNetwork::kHost};
+          .host_network = network.kind == BuildNetwork::Kind::kHost,
+          .egress = network.kind == BuildNetwork::Kind::kSandbox && parts_.sandboxes.has_egress()};
 }
 
 Task<> LayerFactory::make(std::string layer, std::vector<std::string> below, const CellWork& work,
                           BuildNetwork network) {
-  return run_in_cell(cell_over(std::move(below), network), work, std::move(layer));
+  node::CreateRequest request = cell_over(std::move(below), network);
+  return run_in_cell(std::move(request), work, std::move(layer), std::move(network));
 }
 
 Task<> LayerFactory::look(std::vector<std::string> below, const CellWork& work) {
-  return run_in_cell(cell_over(std::move(below), BuildNetwork::kNone), work, "");
+  return run_in_cell(cell_over(std::move(below)), work, "");
 }
 
 Task<> LayerFactory::look_at(std::vector<node::View> views, const CellWork& work) {
-  node::CreateRequest request = cell_over({}, BuildNetwork::kNone);
+  node::CreateRequest request = cell_over({});
   request.views = std::move(views);
   return run_in_cell(std::move(request), work, "");
 }
 
 Task<> LayerFactory::keep_snapshot(std::string layer, std::vector<std::string> below,
                                    std::string snapshot) {
-  node::CreateRequest request = cell_over(std::move(below), BuildNetwork::kNone);
+  node::CreateRequest request = cell_over(std::move(below));
   request.from_snapshot = std::move(snapshot);
   // Its disk may be larger than that of a build.
   request.limits.disk_bytes = 0;
@@ -73,7 +80,7 @@ Task<> LayerFactory::keep_snapshot(std::string layer, std::vector<std::string> b
 }
 
 Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& work,
-                                 std::string layer) {
+                                 std::string layer, BuildNetwork network) {
   const std::string id = request.id;
   const Adoption adoption{parts_.sandboxes, id};
   auto cell = co_await shielded(with_deadline(kNodeTimeout, parts_.node.create(request)));
@@ -81,8 +88,7 @@ Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& wo
   if (!cell) {
     outcome = fail(std::move(cell).error().note("starting a sandbox for the build"));
   } else {
-    const BuildCell build{id, GuestClient{parts_.reactor, cell->guest_socket}, cell->guest_socket};
-    outcome = co_await work(build);
+    outcome = co_await work_in(*cell, work, network);
   }
   if (outcome && !layer.empty()) {
     outcome = co_await shielded(
@@ -99,6 +105,24 @@ Task<> LayerFactory::run_in_cell(node::CreateRequest request, const CellWork& wo
     // The node removes it at its next start, or the next reconciliation does.
     LOG_WARN("a build's sandbox stays for now", {"cell", id}, {"error", destroyed.error()});
   }
+  co_return std::move(outcome);
+}
+
+Task<> LayerFactory::work_in(const node::CellInfo& cell, const CellWork& work,
+                             const BuildNetwork& network) {
+  const BuildCell build{cell.id, GuestClient{parts_.reactor, cell.guest_socket}, cell.guest_socket};
+  if (network.kind != BuildNetwork::Kind::kSandbox) {
+    co_return co_await work(build);
+  }
+  Sandbox as;
+  as.id = cell.id;
+  as.team_id = network.team_id;
+  as.template_name = network.template_name;
+  Result<> outcome = co_await parts_.sandboxes.join_network(std::move(as), cell);
+  if (outcome) {
+    outcome = co_await work(build);
+  }
+  parts_.sandboxes.leave_network(cell.id);
   co_return std::move(outcome);
 }
 
@@ -120,10 +144,10 @@ Task<std::string> LayerFactory::import_image(const oci::Image& image,
   }));
   note("unpacking them into a sandbox");
   guest::TreeDone done;
-  const CellWork work = [&](const BuildCell& cell) -> Task<> {
-    CO_TRY(done, co_await write_tree(parts_.reactor, parts_.pool,
-                                     {.guest_socket = cell.guest_socket, .path = "/"}, *tree));
-    co_return ok();
+  const CellWork work = [&](const BuildCell& cell) {
+    return keep(write_tree(parts_.reactor, parts_.pool,
+                           {.guest_socket = cell.guest_socket, .path = "/"}, *tree),
+                done);
   };
   CO_TRY_DO(co_await make(layer, {}, work));
   note(concat("unpacked ", done.files, " files, ", format_quantity(done.bytes), " bytes"));

@@ -26,7 +26,13 @@ struct BuildCell {
   GuestClient guest;
   std::string guest_socket;
 };
-enum class BuildNetwork : std::uint8_t { kNone, kHost };
+// What a build may reach: nothing, what the host reaches, or what sandboxes of a template reach.
+struct BuildNetwork {
+  enum class Kind : std::uint8_t { kNone, kHost, kSandbox };
+  Kind kind = Kind::kNone;
+  std::string team_id;  // of kSandbox: whose rules count
+  std::string template_name;
+};
 using CellWork = std::function<Task<>(const BuildCell& cell)>;
 
 class LayerFactory {
@@ -43,7 +49,7 @@ class LayerFactory {
   Task<bool> has(std::string layer);
   // `layer` becomes what `work` changed in a sandbox over `below` (topmost first).
   Task<> make(std::string layer, std::vector<std::string> below, const CellWork& work,
-              BuildNetwork network = BuildNetwork::kNone);
+              BuildNetwork network = {});
   // The same without a layer: only to look.
   Task<> look(std::vector<std::string> below, const CellWork& work);
   // To look at trees without running anything of them, in a cell that is otherwise empty.
@@ -59,8 +65,11 @@ class LayerFactory {
   node::Node& node() { return parts_.node; }
 
  private:
-  Task<> run_in_cell(node::CreateRequest request, const CellWork& work, std::string layer);
-  node::CreateRequest cell_over(std::vector<std::string> below, BuildNetwork network) const;
+  Task<> run_in_cell(node::CreateRequest request, const CellWork& work, std::string layer,
+                     BuildNetwork network = {});
+  Task<> work_in(const node::CellInfo& cell, const CellWork& work, const BuildNetwork& network);
+  node::CreateRequest cell_over(std::vector<std::string> below,
+                                const BuildNetwork& network = {}) const;
   Task<> destroy(std::string id);
 
   Parts parts_;

@@ -15,6 +15,8 @@ inline constexpr Duration kGuestConnectTimeout = std::chrono::seconds{5};
 inline constexpr Duration kGuestAnswerTimeout = std::chrono::seconds{30};
 // Between two frames of an answer, and for the rest of a frame whose first byte has come.
 inline constexpr Duration kGuestStallTimeout = std::chrono::seconds{60};
+// Certificates that go to many places; some through tools of the sandbox.
+inline constexpr Duration kTrustTimeout = std::chrono::seconds{90};
 inline constexpr Duration kGuestSyncTimeout = std::chrono::minutes{5};
 inline constexpr Duration kGuestListTimeout = std::chrono::seconds{120};  // a whole listing
 // Asking for the reason after a write to the guest has failed.
@@ -26,6 +28,16 @@ inline constexpr std::size_t kMaxListedBytes = 64U << 20;
 
 // --- talking to the node ----------------------------------------------------------------------
 inline constexpr Duration kNodeTimeout = std::chrono::seconds{60};
+// Rules of a sandbox's network; those that could not be had are asked for again after the pause.
+inline constexpr Duration kRulesTimeout = std::chrono::seconds{10};
+inline constexpr Duration kRulesRetry = std::chrono::seconds{2};
+// Sandboxes that are told whom to trust in the background, and the longest pause after failures.
+inline constexpr std::size_t kTrustWorkers = 8;
+inline constexpr Duration kLastTrustRetry = std::chrono::minutes{5};
+// The kernel alone answers: a sandbox that is slow has a queue that is full.
+inline constexpr Duration kInsideConnectTimeout = std::chrono::seconds{10};
+// Who opened a connection; a sandbox that cannot say it by then does not say it.
+inline constexpr Duration kOpenerTimeout = std::chrono::seconds{2};
 inline constexpr std::size_t kMaxSnapshotsPerTeam = 2'000;
 // Between two looks for snapshots on the node that nobody knows.
 inline constexpr std::int64_t kSnapshotSweepMs = 60'000;
@@ -65,7 +77,7 @@ inline constexpr std::size_t kMaxRestarts = 3;  // within kRestartWindow, then t
 inline constexpr std::int64_t kRestartWindowMs = 60'000;
 inline constexpr std::int64_t kMaxTtlSeconds = 10LL * 366 * 24 * 3600;
 inline constexpr std::size_t kMaxEnvVariables = 1024;
-inline constexpr std::size_t kMaxEnvBytes = 64 * 1024;
+inline constexpr std::size_t kMaxEnvBytes = std::size_t{64} * 1024;
 inline constexpr std::size_t kMaxSandboxIdBytes = 55;
 // The wall clock may be set while we wait, so no wait for an expiry is longer than this.
 inline constexpr std::int64_t kMaxExpiryWaitMs = 30'000;
@@ -79,16 +91,40 @@ inline constexpr std::size_t kMaxLabelKeyBytes = 128;
 inline constexpr std::size_t kMaxLabelValueBytes = 1024;
 inline constexpr std::size_t kMaxClaimCount = 100;  // sandboxes of one claim
 inline constexpr std::size_t kMaxClaimKeyBytes = 255;
-inline constexpr std::int64_t kSampleIntervalMs = 15'000;
-inline constexpr std::size_t kMaxSamples = 240;  // of usage, per sandbox: an hour
+inline constexpr std::int64_t kSampleIntervalMs = 5'000;
+inline constexpr std::size_t kMaxSamples = 720;  // of usage, per sandbox: an hour
+
+// --- network audit ----------------------------------------------------------------------------
+inline constexpr std::size_t kMaxQueuedFlows = 20'000;  // that wait to be written
+inline constexpr std::size_t kMaxQueuedFlowsPerSandbox = kMaxQueuedFlows / 8;
+inline constexpr std::size_t kMaxFlowBatch = 2'000;  // of one transaction
+inline constexpr Duration kFlowBatchTime = std::chrono::milliseconds{20};
+inline constexpr Duration kFlowRetry = std::chrono::seconds{1};  // after a write that failed
+inline constexpr Duration kFlowTrimInterval = std::chrono::hours{1};
+inline constexpr std::size_t kMaxFlowFollowers = 256;
+inline constexpr std::size_t kMaxFlowFollowersPerTeam = 32;
+inline constexpr std::size_t kFlowFollowPage = 200;
+inline constexpr std::size_t kMaxApprovalsPerSandbox = 32;  // that wait for an answer
+inline constexpr std::size_t kMaxApprovals = 1'000;         // of all sandboxes
+inline constexpr std::size_t kMaxRememberedAnswers = 1'000;
+inline constexpr std::size_t kMaxApprovalNews = 4'096;  // kept for those who follow
+inline constexpr std::size_t kMaxApprovalTextBytes = 2'048;
+inline constexpr Duration kApprovalTimeout = std::chrono::seconds{120};
 
 // --- contexts ---------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxCaptureBytes = 16U << 20;        // per stream of one answer
 inline constexpr std::size_t kMaxTotalCaptureBytes = 512U << 20;  // of all answers being collected
 inline constexpr std::size_t kMaxBackgroundInputs = 256;
-inline constexpr std::size_t kInputPieceBytes = 64 * 1024;
+inline constexpr std::size_t kInputPieceBytes = std::size_t{64} * 1024;
 // What is remembered for a restart of contexts, all together; the rest restarts without it.
 inline constexpr std::size_t kMaxRememberedBytes = 32U << 20;
+
+// --- watches that are polled -----------------------------------------------------------------
+inline constexpr std::size_t kMaxPolledWatches = 4096;
+inline constexpr std::size_t kMaxPolledWatchesPerSandbox = 48;  // a guest has room for some more
+inline constexpr std::size_t kMaxPolledChanges = 10'000;        // of one, until they are asked for
+inline constexpr std::size_t kMaxPolledBytes = 1U << 20;        // their paths
+inline constexpr Duration kMaxPollPause = std::chrono::hours{1};
 
 // --- interpreters -----------------------------------------------------------------------------
 inline constexpr std::size_t kMaxChannelLineBytes = 16U << 20;
@@ -100,8 +136,11 @@ inline constexpr Duration kInterruptGrace = std::chrono::seconds{3};
 inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
 // Code that goes to its interpreter before we know that there is one. Small enough to be taken
 // without anybody reading.
-inline constexpr std::size_t kMaxEagerCodeBytes = 16 * 1024;
+inline constexpr std::size_t kMaxEagerLineBytes = std::size_t{24} * 1024;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
+// Interpreters that wait for sandboxes: how many kinds, and the memory of one.
+inline constexpr std::size_t kMaxPreloaded = 16;
+inline constexpr std::uint64_t kMaxPreloadedBytes = 512ULL << 20;
 // Copies of interpreters, for the forks that take them along.
 inline constexpr std::uint64_t kMaxCopyBytes = 16ULL << 30;
 inline constexpr std::uint64_t kCopyMarginBytes = 16ULL << 20;  // left to the sandbox meanwhile
@@ -124,6 +163,9 @@ inline constexpr std::size_t kMaxBuildsAtOnce = 4;
 inline constexpr std::size_t kMaxDiffsAtOnce = 8;  // comparisons and exports
 inline constexpr std::size_t kMaxDiffsPerTeam = kMaxDiffsAtOnce / 4;
 inline constexpr std::size_t kMaxTemplates = 1000;
+inline constexpr std::size_t kMaxFamiliesPerTeam = 200;  // templates with builds
+inline constexpr std::size_t kMaxTagsPerTemplate = 100;
+inline constexpr std::size_t kMaxWaitingBuilds = 10;  // of one template
 inline constexpr std::size_t kMaxCachedLayers = 400;  // made by builds, with those of templates
 inline constexpr Duration kTreeFinishTimeout = std::chrono::minutes{10};
 inline constexpr Duration kCommitTimeout = std::chrono::minutes{10};  // a large layer is synced

@@ -10,7 +10,7 @@
 namespace atl::control {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;
 
 std::string join(std::string_view parent, std::string_view name) {
   return concat(parent, parent.empty() || parent.ends_with('/') ? "" : "/", name);

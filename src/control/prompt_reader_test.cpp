@@ -87,7 +87,7 @@ TEST(PromptReaderSilence, NothingIsHeldBack) {
 }
 
 TEST(ReplDefinitionTest, IsReadBackFromAProcess) {
-  for (const char* alias : {"zsh", "ruby", "lua", "lua5.1", "lua5.4", "luajit", "r", "sqlite",
+  for (const char* alias : {"zsh", "ruby", "lua", "lua5.1", "lua5.4", "luajit", "sqlite",
                             "php", "perl", "redis-cli", "swift", "kotlin"}) {
     const auto definition = find_repl(alias);
     ASSERT_TRUE(definition) << alias;

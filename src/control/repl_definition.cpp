@@ -70,16 +70,6 @@ ReplDefinition ruby(std::string_view alias) {
   return definition;
 }
 
-ReplDefinition r(std::string_view alias) {
-  Prompts prompts;
-  auto definition = with_prompts(alias, "r-base-core", prompts);
-  definition.candidates = {
-      {"R", {"--no-save", "--no-restore", "--quiet", "--no-readline", "--interactive"}}};
-  definition.setup =
-      concat("options(prompt=\"", prompts.main, "\", continue=\"", prompts.more, "\")");
-  return definition;
-}
-
 ReplDefinition sqlite(std::string_view alias) {
   Prompts prompts;
   auto definition = with_prompts(alias, "sqlite3", prompts);
@@ -130,9 +120,6 @@ std::optional<ReplDefinition> find_repl(std::string_view alias) {
     if (alias == version) {
       return lua(alias, {version});
     }
-  }
-  if (alias == "r" || alias == "R") {
-    return r(alias);
   }
   if (alias == "sqlite" || alias == "sqlite3") {
     return sqlite(alias);

@@ -277,6 +277,7 @@ Task<bool> S3Files::remove_below(std::string key, bool recursive) {
                      "directory_not_empty");
     }
     std::vector<std::string> keys;
+    keys.reserve(listing.objects.size());
     for (const auto& object : listing.objects) {
       keys.push_back(object.key);
     }

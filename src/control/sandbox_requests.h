@@ -9,6 +9,7 @@
 
 #include "base/task.h"
 #include "control/mounts.h"
+#include "control/network_document.h"
 #include "control/resources.h"
 #include "store/room.h"
 
@@ -33,17 +34,24 @@ struct ClaimOnce {
 
 // Where a sandbox begins that does not begin as its template does.
 struct Origin {
-  std::string snapshot_id;          // of the node
+  std::string snapshot_id;          // of the node; empty: with the layers alone
   std::vector<std::string> layers;  // below it
   store::Limits limits;             // unless the claim asks for others
   std::string parent_id;            // the sandbox
   bool ephemeral_tmp = false;       // as that one
-  store::Descent descent;
-  bool memory = false;  // with the processes of that moment too
+  store::Descent descent;           // without a parent: of no family
+  bool memory = false;              // with the processes of that moment too
+};
+
+// What the id of a new sandbox looks like.
+enum class IdStyle : std::uint8_t {
+  kReadable,  // "rs-<template>-<10 characters>"
+  kPlain,     // "i" and 20 of a-z and 0-9, for clients that take nothing else
 };
 
 struct ClaimRequest {
   std::string team_id = store::kDefaultTeam;
+  IdStyle id_style = IdStyle::kReadable;
   std::string template_name;   // or alias
   std::string name;            // empty: none
   bool get_or_create = false;  // the sandbox that has the name, when there is one
@@ -61,7 +69,10 @@ struct ClaimRequest {
   bool awake_first = false;   // with `paused`: once `finish` has paused them; killed before, too
   std::vector<Mount> mounts;  // for each of them
   MountLists own_mounts;      // of the first, the second, ...: taken as they are
+  std::vector<store::Record> documents;  // for each of them: kind and body; the rest is filled in
+  NetworkRequestPtr network;             // null: what the template says, or the parent of a fork
   std::optional<Origin> origin;
+  bool memory = false;  // from a snapshot: with the processes it has
   std::optional<ClaimOnce> once;
   // Asked for the rest of the request, unless it was answered before: what it needs may be gone.
   std::function<Task<ClaimRequest>(ClaimRequest)> complete;
@@ -98,6 +109,7 @@ struct SandboxUpdate {
   std::optional<std::int64_t> hard_ttl_seconds;
   std::optional<std::int64_t> idle_ttl_seconds;
   std::optional<bool> auto_resume;
+  NetworkRequestPtr network;  // for NetworkPolicies, not for Sandboxes
 };
 
 // What a pause does with the processes.
@@ -106,6 +118,8 @@ enum class PauseMemory : std::uint8_t {
   kDump,  // as kKeep, but on disk: they take no memory meanwhile
   kDrop,  // they end; the disk stays
 };
+// What happens to a sandbox when its ttl is over.
+enum class TtlEnd : std::uint8_t { kPause, kPauseDisk, kDelete };
 struct PauseAnswer {
   Sandbox sandbox;
   PauseMemory memory = PauseMemory::kDrop;  // what was done: keeping takes a freezer

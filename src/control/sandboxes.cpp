@@ -105,6 +105,19 @@ Result<Sandbox> Sandboxes::get(std::string_view team_id, std::string_view id) co
   return view(*entry);
 }
 
+Result<Sandbox> Sandboxes::get_of_any_team(std::string_view id) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) {
+    return no_such_sandbox(id);
+  }
+  return view(*found->second);
+}
+
+PauseMemory Sandboxes::memory_of(std::string_view id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? PauseMemory::kDrop : kept_memory(*found->second);
+}
+
 Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   CO_TRY(auto entry, find(team_id, id));
   if (entry->busy &&
@@ -139,6 +152,9 @@ Task<RunningSandbox> Sandboxes::running(std::string team_id, std::string id) {
   const TemplateDefaults& defaults = templates_.defaults(row.template_name, row.team_id);
   StringMap env = row.env;
   env.insert(defaults.env.begin(), defaults.env.end());
+  for (const SandboxDocuments* const documents : documents_) {
+    env.merge(documents->environment(row));
+  }
   co_return RunningSandbox{row.id, entry->guest_socket, std::move(env), defaults.user,
                            defaults.cwd};
 }
@@ -196,6 +212,9 @@ void Sandboxes::forget(Entry& entry) {
   if (!entry.row.name.empty()) {
     names_.erase({entry.row.team_id, entry.row.name});
   }
+  for (SandboxDocuments* const documents : documents_) {
+    documents->forget(entry.row.id);
+  }
   entries_.erase(entry.row.id);
   count_.set(static_cast<std::int64_t>(entries_.size()));
 }
@@ -250,7 +269,7 @@ Task<> Sandboxes::finish_deletion(EntryPointer entry) {
     co_return fail(std::move(destroyed).error().note(concat("destroying ", entry->row.id)));
   }
   ATOLL_FAULT_POINT("control.remove.destroyed");
-  entry->guest_socket.clear();
+  lose_cell(*entry);
   if (!entry->claim_key.empty()) {
     // Before the row: a key must never outlive, as an answer, the sandbox of a claim that failed.
     auto forgotten = co_await store_.run([&](store::Store& store) {

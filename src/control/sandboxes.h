@@ -29,7 +29,10 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/scope.h"
+#include "control/documents.h"
+#include "control/network_keeper.h"
 #include "control/once_keys.h"
+#include "control/sandbox_documents.h"
 #include "control/sandbox_requests.h"
 #include "control/store_access.h"
 #include "control/templates.h"
@@ -56,6 +59,15 @@ struct RunningSandbox {
 // Names and sizes of an environment are in bounds; `field` is named in the message.
 Result<> validate_env(const StringMap& env, std::string_view field);
 
+// Decides how the sandboxes of a claim begin.
+class ClaimStarter {
+ public:
+  using Next = std::function<Task<ClaimAnswer>(ClaimRequest)>;
+  virtual ~ClaimStarter() = default;
+  // Makes them by `next`.
+  virtual Task<ClaimAnswer> claim(ClaimRequest request, Next next) = 0;
+};
+
 class Sandboxes {
  public:
   Sandboxes(StoreAccess store, node::Node& node, const WallClock& clock, Metrics& metrics,
@@ -81,15 +93,20 @@ class Sandboxes {
     also_used_layers_ = std::move(also);
   }
   // Sandboxes of it, or what others say: without it they would not know how to run.
-  bool template_needed(std::string_view name) const {
-    return count_of_template(name) > 0 || (also_needs_template_ && also_needs_template_(name));
+  // `besides`: a snapshot that does not count.
+  bool template_needed(std::string_view name, std::string_view besides = {}) const {
+    return count_of_template(name) > 0 ||
+           (also_needs_template_ && also_needs_template_(name, besides));
   }
-  void on_template_needed(std::function<bool(std::string_view)> also) {
+  void on_template_needed(std::function<bool(std::string_view, std::string_view)> also) {
     also_needs_template_ = std::move(also);
   }
   // A cell that is no sandbox and not an orphan either, until released.
   void adopt_cell(std::string id) { adopted_cells_.insert(std::move(id)); }
   void release_cell(const std::string& id) { adopted_cells_.erase(id); }
+  // It has a way out like a sandbox with this row has, until it leaves.
+  Task<> join_network(Sandbox as, node::CellInfo cell);
+  void leave_network(std::string_view id);
   OnceKeys& once_keys() { return once_keys_; }
   // Told about every event of the node that is about a template.
   void on_template_event(std::function<void(const node::Event&)> handler) {
@@ -98,6 +115,29 @@ class Sandboxes {
   // Without one, no sandbox has mounts. It outlives this, or null comes again.
   void on_mounts(MountKeeper* keeper) { mount_keeper_ = keeper; }
   MountKeeper* mount_keeper() const { return mount_keeper_; }
+  // Told about the documents of new sandboxes, asked for those of forks. Outlives this.
+  void add_document_keeper(DocumentKeeper& keeper) { document_keepers_.push_back(&keeper); }
+  std::vector<store::Record> inherited_documents(const std::string& parent_id) const;
+  // Asked when a ttl is over; without, the sandbox is paused with its memory.
+  void on_ttl_over(std::function<TtlEnd(const Sandbox&)> decide) { ttl_over_ = std::move(decide); }
+  // Told when a sandbox runs: it was made, started again or thawed.
+  void on_started(std::function<void(const Sandbox&)> told) { started_ = std::move(told); }
+  // Without one, all begin as was asked for. It outlives this, or null comes again.
+  void on_claim(ClaimStarter* starter) { claim_starter_ = starter; }
+  // Without one, nothing leaves a sandbox. It outlives this, or null comes again.
+  void on_network(NetworkKeeper* keeper) { network_keeper_ = keeper; }
+  // Whether this node's sandboxes can have a way out, and why not.
+  bool has_egress() const { return egress_; }
+  bool has_egress_ipv6() const { return egress_ipv6_; }
+  const std::string& egress_reason() const { return egress_reason_; }
+  // Where its agent can be asked at this moment; empty when it does not run. Wakes nobody.
+  std::string guest_socket_now(std::string_view id) const;
+  // Of the team's sandboxes the one with this name, whatever its state, unless it is on its way
+  // out.
+  std::optional<Sandbox> named(const std::string& team_id, const std::string& name) const;
+  // Both outlive each other as far as they are added: whoever goes first removes itself.
+  void add_documents(SandboxDocuments& documents) { documents_.push_back(&documents); }
+  void remove_documents(SandboxDocuments& documents) { std::erase(documents_, &documents); }
   // Sandboxes that have the volume, also those being made or removed.
   std::vector<std::string> mounted_in(std::string_view volume_id) const;
   // They lose the volume, for good and now, without being stopped where that is possible.
@@ -129,7 +169,14 @@ class Sandboxes {
   Task<Sandbox> refresh(std::string team_id, std::string id, std::int64_t ttl_seconds);
   // kNotFound also for a sandbox of another team.
   Result<Sandbox> get(std::string_view team_id, std::string_view id) const;
+  // Of whatever team: for those who prove in another way than by a key that they may.
+  Result<Sandbox> get_of_any_team(std::string_view id) const;
+  // What a paused one has of its processes; kDrop also when it is gone.
+  PauseMemory memory_of(std::string_view id) const;
   ListAnswer list(const ListRequest& request) const;
+  std::vector<Sandbox> all() const;  // of every team
+  // The same without copies. REQUIRES: `look` changes nothing here.
+  void each(const std::function<void(const Sandbox&)>& look) const;
   // When it will be paused for want of use, if nobody uses it until then.
   std::optional<UnixMillis> idle_expires_at(std::string_view id) const;
   // Now, and at intervals before; oldest first.
@@ -155,21 +202,26 @@ class Sandboxes {
   void set_ready(bool ready);
   Task<ClaimAnswer> claim_once(ClaimRequest request);
   Task<> remember_finished(std::string team_id, ClaimOnce once, const ClaimAnswer& answer);
+  Task<ClaimAnswer> claim_started(ClaimRequest request);
   Task<ClaimAnswer> claim_or_find(ClaimRequest request);
   Task<EntryPointer> find_named(std::string team_id, std::string name);
   Task<ClaimAnswer> claim_now(ClaimRequest request);
   Result<std::vector<EntryPointer>> make_entries(const ClaimRequest& request, ClaimAnswer& answer);
   Result<EntryPointer> make_entry(const ClaimRequest& request, std::size_t index);
+  Result<> begin_documents(const ClaimRequest& request, Entry& entry);
   Result<std::vector<Mount>> bind_mounts(const ClaimRequest& request, std::size_t index,
                                          const std::string& template_name);
   Task<> unmount_now(std::string volume_id);
   Task<> unmount_held(EntryPointer entry, std::string volume_id);
   Task<> without_users_now(std::string volume_id, bool force, std::function<Task<>()> change);
+  std::vector<store::Record> own_documents(const Sandbox& row, const ClaimRequest& request) const;
   static bool has_processes(const Entry& entry);
   Result<store::Limits> claim_limits(const ClaimRequest& request,
                                      const std::string& template_name) const;
   Task<> start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome);
   Task<> stop_cell(EntryPointer entry);
+  Task<> greet_cell(EntryPointer entry, node::CellInfo cell);
+  void lose_cell(Entry& entry);
   Task<> record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
                       ClaimAnswer& answer);
   Task<> undo_claim(std::vector<EntryPointer> entries, std::string key);
@@ -250,12 +302,21 @@ class Sandboxes {
   Templates templates_;
   std::set<std::string> adopted_cells_;
   MountKeeper* mount_keeper_ = nullptr;
+  std::vector<DocumentKeeper*> document_keepers_;
+  NetworkKeeper* network_keeper_ = nullptr;
+  ClaimStarter* claim_starter_ = nullptr;
+  std::function<void(const Sandbox&)> started_;
+  std::function<TtlEnd(const Sandbox&)> ttl_over_;
+  std::vector<SandboxDocuments*> documents_;
   std::function<void(const node::Event&)> template_event_;
   std::function<std::set<std::string>()> also_used_layers_;
-  std::function<bool(std::string_view)> also_needs_template_;
+  std::function<bool(std::string_view, std::string_view)> also_needs_template_;
   bool ready_ = false;
   bool dumps_memory_ = false;
   std::string dumps_memory_reason_;
+  bool egress_ = false;
+  bool egress_ipv6_ = false;
+  std::string egress_reason_;
   bool sampling_ = false;  // the node keeps an account of disks: asking costs little
   Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;

@@ -101,7 +101,7 @@ Task<ClaimAnswer> Sandboxes::claim_once(ClaimRequest request) {
   const auto finish = std::move(request.finish);
   const auto key = request.once;
   const std::string team_id = request.team_id;
-  CO_TRY(auto answer, co_await claim_or_find(std::move(request)));
+  CO_TRY(auto answer, co_await claim_started(std::move(request)));
   if (finish) {
     CO_TRY(answer, co_await finish(std::move(answer)));
     if (key) {
@@ -121,6 +121,14 @@ Task<> Sandboxes::remember_finished(std::string team_id, ClaimOnce once,
     LOG_WARN("the whole answer of a claim is not remembered", {"error", changed.error()});
   }
   co_return ok();
+}
+
+Task<ClaimAnswer> Sandboxes::claim_started(ClaimRequest request) {
+  if (claim_starter_ == nullptr) {
+    return claim_or_find(std::move(request));
+  }
+  return claim_starter_->claim(
+      std::move(request), [this](ClaimRequest rest) { return claim_or_find(std::move(rest)); });
 }
 
 Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
@@ -214,7 +222,9 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
                 "quota_exceeded");
   }
   do {
-    row.id = concat("rs-", slug(source.name), "-", random_label(10));
+    row.id = request.id_style == IdStyle::kPlain
+                 ? concat("i", random_label(20))
+                 : concat("rs-", slug(source.name), "-", random_label(10));
   } while (entries_.contains(row.id));
   CHECK(row.id.size() <= kMaxSandboxIdBytes);
   row.team_id = request.team_id;
@@ -233,7 +243,26 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.parent_id = request.origin ? request.origin->parent_id : "";
   TRY(row.mounts, bind_mounts(request, index, row.template_name));
   row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
+  TRY_DO(begin_documents(request, *entry));
   return entry;
+}
+
+// What others keep about the new sandbox. When one refuses, all forget it.
+Result<> Sandboxes::begin_documents(const ClaimRequest& request, Entry& entry) {
+  if (request.network != nullptr && documents_.empty()) {
+    return fail(Code::kUnimplemented, "this server has no network policies");
+  }
+  for (SandboxDocuments* const documents : documents_) {
+    auto records = documents->begin(entry.row, request);
+    if (!records) {
+      for (SandboxDocuments* const each : documents_) {
+        each->forget(entry.row.id);
+      }
+      return fail(std::move(records).error());
+    }
+    std::ranges::move(*records, std::back_inserter(entry.records));
+  }
+  return {};
 }
 
 // All of them, or fewer when that is wanted and the quota ends.
@@ -288,6 +317,13 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   }
   (void)co_await undo_claim(std::move(missing), "");
   ATOLL_FAULT_POINT("control.claim.cells_made");
+  if (request.origin) {
+    // One commit for all children; before their rows, so that no row outlives its disk.
+    if (auto durable = co_await with_deadline(kPauseTimeout, node_.commit_disks()); !durable) {
+      (void)co_await undo_claim(std::move(made), "");
+      co_return fail(std::move(durable).error().note("making the disks durable"));
+    }
+  }
   if (auto recorded = co_await record_claim(made, request, answer); !recorded) {
     (void)co_await undo_claim(std::move(made), request.once ? request.once->key : "");
     co_return fail(std::move(recorded).error());
@@ -302,6 +338,7 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
                              .layers = entry->row.layers,
                              .limits = node_limits(entry->row.limits),
                              .from_snapshot = request.origin ? request.origin->snapshot_id : "",
+                             .commit_later = request.origin && !request.origin->snapshot_id.empty(),
                              .restore_memory = request.origin && request.origin->memory,
                              .ephemeral_tmp = entry->row.ephemeral_tmp,
                              .mounts = node_mounts(entry->row.mounts)};
@@ -311,7 +348,7 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
     outcome = fail(std::move(cell).error().note("starting the sandbox"));
     co_return ok();
   }
-  entry->guest_socket = cell->guest_socket;
+  CO_TRY_DO(co_await greet_cell(entry, *std::move(cell)));
   if (request.paused && !request.awake_first) {
     outcome = co_await stop_cell(entry);
   }
@@ -330,15 +367,44 @@ Task<> Sandboxes::stop_cell(EntryPointer entry) {
   co_return ok();
 }
 
+std::vector<store::Record> Sandboxes::own_documents(const Sandbox& row,
+                                                    const ClaimRequest& request) const {
+  std::vector<store::Record> documents = request.documents;
+  for (store::Record& document : documents) {
+    document.id = document.owner_id = row.id;
+    document.team_id = row.team_id;
+    document.version = 1;
+    document.created_at = document.updated_at = row.created_at;
+  }
+  return documents;
+}
+
+std::vector<store::Record> Sandboxes::inherited_documents(const std::string& parent_id) const {
+  std::vector<store::Record> all;
+  for (DocumentKeeper* keeper : document_keepers_) {
+    std::ranges::move(keeper->inherit(parent_id), std::back_inserter(all));
+  }
+  return all;
+}
+
 Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimRequest& request,
                                ClaimAnswer& answer) {
   std::vector<store::NewSandbox> rows;
+  const UnixMillis ready_at = this->now();
   for (const auto& entry : made) {
+    // A slow start is not paid for with the time that was asked for.
+    entry->row.expires_at = deadline_after(ready_at, entry->row.ttl_seconds);
+    entry->row.hard_expires_at = deadline_after(ready_at, entry->row.hard_ttl_seconds);
     entry->row.status = request.paused ? SandboxStatus::kPaused : SandboxStatus::kRunning;
     answer.sandboxes.push_back(entry->row);
     rows.push_back({entry->row,
                     event_of(entry->row, status_name(entry->row.status), entry->row.created_at),
-                    request.origin ? std::optional{request.origin->descent} : std::nullopt});
+                    request.origin && !request.origin->descent.parent_id.empty()
+                        ? std::optional{request.origin->descent}
+                        : std::nullopt,
+                    own_documents(entry->row, request)});
+    std::ranges::move(entry->records, std::back_inserter(rows.back().records));
+    entry->records.clear();
   }
   std::optional<store::ClaimKey> key;
   if (request.once) {
@@ -361,6 +427,13 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
       co_return fail(std::move(inserted).error().note("recording the sandbox"));
     }
   }
+  for (const store::NewSandbox& each : rows) {
+    for (const store::Record& document : each.records) {
+      for (DocumentKeeper* keeper : document_keepers_) {
+        keeper->recorded(each.sandbox, document);
+      }
+    }
+  }
   for (const auto& entry : made) {
     if (request.paused && request.awake_first) {
       entry->row.status = SandboxStatus::kRunning;
@@ -370,6 +443,7 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
       plan_dump(*entry);
     }
     schedule(*entry, due_at(*entry));
+    templates_.note_use(entry->row.template_name, entry->row.created_at);
     LOG_INFO("sandbox made", {"sandbox", entry->row.id}, {"template", entry->row.template_name},
              {"status", status_name(entry->row.status)});
   }
@@ -382,7 +456,7 @@ Task<> Sandboxes::undo_claim(std::vector<EntryPointer> entries, std::string key)
   for (const auto& entry : entries) {
     entry->unwanted = true;
     entry->claim_key = key;
-    entry->guest_socket.clear();
+    lose_cell(*entry);
     undoing.spawn("undo", finish_deletion(entry));
   }
   co_return co_await undoing.join();

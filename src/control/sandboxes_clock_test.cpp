@@ -5,7 +5,7 @@
 namespace atl::control {
 namespace {
 
-constexpr std::int64_t kHourMs = 3600 * 1000;
+constexpr std::int64_t kHourMs = std::int64_t{3600} * 1000;
 
 class ClockTest : public SandboxesTest {
  protected:

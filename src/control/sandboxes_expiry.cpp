@@ -124,7 +124,10 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
     co_return ok();
   }
   const auto& hard = entry->row.hard_expires_at;
-  const bool for_good = hard && *hard <= now();
+  const bool ttl_over = entry->row.status == SandboxStatus::kRunning && entry->row.expires_at &&
+                        *entry->row.expires_at <= now();
+  const TtlEnd end = ttl_over && ttl_over_ ? ttl_over_(entry->row) : TtlEnd::kPause;
+  const bool for_good = (hard && *hard <= now()) || end == TtlEnd::kDelete;
   if (!for_good && entry->row.status == SandboxStatus::kPaused) {
     if (background_dumps_ >= kMaxBackgroundDumps) {
       const UnixMillis later = now() + kExpiryRetryMs;
@@ -145,7 +148,8 @@ Task<> Sandboxes::expire_one(EntryPointer entry) {
   if (for_good) {
     ended = co_await shielded(remove_held(entry));
   } else {
-    ended = co_await shielded(pause_held(entry, PauseMemory::kKeep));
+    ended = co_await shielded(
+        pause_held(entry, end == TtlEnd::kPauseDisk ? PauseMemory::kDrop : PauseMemory::kKeep));
   }
   if (!ended) {
     LOG_WARN("could not end the time of a sandbox yet", {"sandbox", entry->row.id},

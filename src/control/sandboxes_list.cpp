@@ -52,6 +52,21 @@ std::optional<ListCursor> parse_cursor(std::string_view text) {
   return ListCursor{*created_at, std::string{text.substr(dot + 1)}};
 }
 
+std::vector<Sandbox> Sandboxes::all() const {
+  std::vector<Sandbox> rows;
+  rows.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_) {
+    rows.push_back(entry->row);
+  }
+  return rows;
+}
+
+void Sandboxes::each(const std::function<void(const Sandbox&)>& look) const {
+  for (const auto& [id, entry] : entries_) {
+    look(entry->row);
+  }
+}
+
 ListAnswer Sandboxes::list(const ListRequest& request) const {
   std::vector<const Entry*> found;
   for (const auto& [id, entry] : entries_) {

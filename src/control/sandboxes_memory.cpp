@@ -49,7 +49,7 @@ Task<> Sandboxes::dump_held(EntryPointer entry) {
   }
   auto dumped = co_await with_deadline(kPauseTimeout, node_.dump(entry->row.id));
   if (dumped) {
-    entry->guest_socket.clear();
+    lose_cell(*entry);
     entry->dumped = true;
     dumps_.add();
     LOG_INFO("memory of a paused sandbox is on disk", {"sandbox", entry->row.id},

@@ -120,7 +120,7 @@ Task<> Sandboxes::end_cell(EntryPointer entry, bool sync) {
     co_return fail(
         std::move(ended).error().note(concat("ending the processes of ", entry->row.id)));
   }
-  entry->guest_socket.clear();
+  lose_cell(*entry);
   entry->dumped = false;
   co_return ok();
 }
@@ -149,6 +149,12 @@ Task<> Sandboxes::resume_held(EntryPointer entry, ResumeAnswer& answer) {
     auto thawed = co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id));
     ATOLL_FAULT_POINT("control.resume.thawed");
     if (thawed) {
+      if (started_) {
+        started_(entry->row);
+      }
+      if (network_keeper_ != nullptr && egress_) {
+        (void)co_await network_keeper_->attach(entry->row, nullptr);  // it moves again
+      }
       answer.restored = ResumeAnswer::Restored::kMemory;
       note_resumed(*entry, answer);
       co_return ok();

@@ -248,5 +248,15 @@ TEST_F(PauseTest, AFailedOneComesBackFromItsDisk) {
   EXPECT_EQ(status(id), SandboxStatus::kRunning);
 }
 
+TEST_F(SandboxesTest, WhoeverIsToldOfStartsIsToldOfAThaw) {
+  int told = 0;
+  sandboxes_->on_started([&told](const Sandbox&) { ++told; });
+  const std::string id = claim()->id;
+  EXPECT_EQ(told, 1);
+  ASSERT_TRUE(simulation_.run(sandboxes_->pause(kTeam, id, PauseMemory::kKeep)));
+  ASSERT_TRUE(simulation_.run(sandboxes_->resume(kTeam, id)));
+  EXPECT_EQ(told, 2);
+}
+
 }  // namespace
 }  // namespace atl::control

@@ -117,14 +117,14 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Patienc
           LOG_WARN("cannot apply the limits of a sandbox", {"sandbox", entry->row.id},
                    {"error", applied.error()});
         }
-        entry->guest_socket = cell->guest_socket;
+        CO_TRY_DO(co_await greet_cell(entry, *cell));
         if (cell->frozen) {
           settle(*entry, co_await with_deadline(kNodeTimeout, node_.thaw(entry->row.id)));
         }
         ++report.adopted;
         co_return ok();
       }
-      entry->guest_socket.clear();
+      lose_cell(*entry);
       if (patience == Patience::kShort && cell != nullptr && cell->dumped) {
         unsettle(*entry);
         co_return ok();
@@ -138,7 +138,11 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Patienc
       co_return ok();
     }
     case SandboxStatus::kPaused:
-      entry->guest_socket = cell != nullptr && cell->running ? cell->guest_socket : "";
+      if (cell != nullptr && cell->running) {
+        CO_TRY_DO(co_await greet_cell(entry, *cell));
+      } else {
+        lose_cell(*entry);
+      }
       entry->dumped = cell != nullptr && cell->dumped;
       if (!entry->paused_at) {
         entry->paused_at = clock_.now();
@@ -168,7 +172,7 @@ Task<> Sandboxes::repair(EntryPointer entry, const node::CellInfo* cell, Patienc
 // stays `running`.
 Task<> Sandboxes::restart(EntryPointer entry) {
   const Flag restarting{entry->restarting};
-  entry->guest_socket.clear();
+  lose_cell(*entry);
   entry->dumped = false;
   entry->dump_at.reset();
   entry->paused_at.reset();
@@ -202,12 +206,12 @@ Task<> Sandboxes::restart(EntryPointer entry) {
     co_return fail(std::move(error));
   }
   ATOLL_FAULT_POINT("control.restart.started");
-  entry->guest_socket = cell->guest_socket;
   entry->from_memory = cell->restored;
   entry->restart_reason = cell->reason;
+  CO_TRY_DO(co_await greet_cell(entry, *std::move(cell)));
   restarts_.add();
   LOG_WARN("sandbox started again", {"sandbox", entry->row.id},
-           {"from", cell->restored ? "memory" : "filesystem"},
+           {"from", entry->from_memory ? "memory" : "filesystem"},
            {"generation", entry->row.generation});
   co_return ok();
 }
@@ -219,7 +223,7 @@ Task<> Sandboxes::mark_failed(Entry& entry, std::string why) {
                                .failure = std::move(why)};
   CO_TRY_DO(co_await change(entry, std::move(transition), store::Durability::kQuick));
   failures_.add();
-  entry.guest_socket.clear();
+  lose_cell(entry);
   co_return ok();
 }
 

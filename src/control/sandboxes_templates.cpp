@@ -13,6 +13,9 @@ Task<> Sandboxes::refresh_templates() {
   sampling_ = hello.disk_quota;
   dumps_memory_ = hello.memory_dump;
   dumps_memory_reason_ = hello.memory_dump_reason;
+  egress_ = hello.egress;
+  egress_ipv6_ = hello.egress_ipv6;
+  egress_reason_ = hello.egress_reason;
   if (hello.pool_total_bytes != 0) {
     ResourcePolicy& policy = options_.resources;
     policy.max_disk_bytes = std::clamp(hello.pool_total_bytes >> 20 << 20, policy.min_disk_bytes,

@@ -152,11 +152,11 @@ TEST_F(UpdateTest, UsageIsSampledAndBounded) {
   simulation_.advance_ms(46'000);
   const auto samples = simulation_.run(sandboxes_->usage(kTeam, id));
   ASSERT_TRUE(samples) << samples.error().message;
-  ASSERT_EQ(samples->size(), 4U);
+  ASSERT_EQ(samples->size(), 10U);
   EXPECT_EQ(samples->back().memory_peak_bytes, 9U);
   EXPECT_EQ(samples->back().working_set_bytes, 7U);
   EXPECT_EQ(samples->back().limits.process_count, 4096U);
-  EXPECT_EQ((*samples)[1].at - (*samples)[0].at, 15'000);
+  EXPECT_EQ((*samples)[1].at - (*samples)[0].at, 5'000);
 }
 
 }  // namespace

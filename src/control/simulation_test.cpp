@@ -69,6 +69,15 @@ class FaultyStore final : public store::Store {
   Result<std::vector<store::VolumeSnapshot>> list_volume_snapshots() override {
     return inner_.list_volume_snapshots();
   }
+  Result<> put_record(const store::Record& record, std::int64_t expected_version) override {
+    return inner_.put_record(record, expected_version);
+  }
+  Result<> remove_record(const std::string& kind, const std::string& id) override {
+    return inner_.remove_record(kind, id);
+  }
+  Result<std::vector<store::Record>> list_records(const std::string& kind) override {
+    return inner_.list_records(kind);
+  }
   Result<std::vector<store::Relative>> list_relatives(const std::string& team_id) override {
     return inner_.list_relatives(team_id);
   }

@@ -9,6 +9,7 @@ namespace atl::control {
 
 // Those of forks and moments have no row; start() knows them by their name too.
 inline constexpr std::string_view kSnapshotPrefix = "snap-";
+inline constexpr std::string_view kStartPrefix = "snap-start-";  // of a template
 inline constexpr std::string_view kForkPrefix = "fork-";
 
 // A disk that is being made, as long as this lives.

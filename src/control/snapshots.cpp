@@ -43,6 +43,10 @@ StateRef state_ref(std::string id) {
   return {snapshot ? StateRef::Kind::kSnapshot : StateRef::Kind::kSandbox, std::move(id)};
 }
 
+bool is_template_start(std::string_view snapshot_id) {
+  return snapshot_id.starts_with(kStartPrefix);
+}
+
 Task<> Snapshots::start() {
   CO_TRY(auto rows,
          co_await store_.run([](store::Store& store) { return store.list_snapshots(); }));
@@ -51,9 +55,10 @@ Task<> Snapshots::start() {
     snapshots_.emplace(std::move(id), std::move(row));
   }
   sandboxes_.on_used_layers([this] { return used_layers(); });
-  sandboxes_.on_template_needed([this](std::string_view name) {
-    return std::ranges::any_of(snapshots_,
-                               [&](const auto& item) { return item.second.template_name == name; });
+  sandboxes_.on_template_needed([this](std::string_view name, std::string_view besides) {
+    return std::ranges::any_of(snapshots_, [&](const auto& item) {
+      return item.second.template_name == name && item.first != besides;
+    });
   });
   auto swept = co_await sweep();
   if (!swept && swept.error().code == Code::kUnimplemented) {
@@ -90,8 +95,14 @@ std::set<std::string> Snapshots::used_layers() const {
 }
 
 Result<Snapshot> Snapshots::get(std::string_view team_id, std::string_view id) const {
+  return find(team_id, id, false);
+}
+
+Result<Snapshot> Snapshots::find(std::string_view team_id, std::string_view id,
+                                 bool template_start) const {
   const auto found = snapshots_.find(id);
-  if (found == snapshots_.end() || found->second.team_id != team_id) {
+  if (found == snapshots_.end() || found->second.team_id != team_id ||
+      is_template_start(id) != template_start) {
     return no_such_snapshot(id);
   }
   return found->second;
@@ -102,13 +113,36 @@ Result<std::vector<Snapshot>> Snapshots::list(std::string_view team_id,
   TRY_DO(sandboxes_.get(team_id, sandbox_id));
   std::vector<Snapshot> found;
   for (const auto& [id, snapshot] : snapshots_) {
-    if (snapshot.team_id == team_id && snapshot.sandbox_id == sandbox_id) {
+    if (snapshot.team_id == team_id && snapshot.sandbox_id == sandbox_id &&
+        !is_template_start(id)) {
       found.push_back(snapshot);
     }
   }
   std::ranges::sort(found, {}, [](const Snapshot& snapshot) {
     return std::pair{snapshot.created_at, snapshot.id};
   });
+  return found;
+}
+
+std::vector<Snapshot> Snapshots::list_all(std::string_view team_id) const {
+  std::vector<Snapshot> found;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.team_id == team_id && !is_template_start(id)) {
+      found.push_back(snapshot);
+    }
+  }
+  std::ranges::sort(found, {}, [](const Snapshot& snapshot) {
+    return std::pair{snapshot.created_at, snapshot.id};
+  });
+  return found;
+}
+
+std::vector<Snapshot> Snapshots::template_starts() const {
+  std::vector<Snapshot> found;
+  for (auto at = snapshots_.lower_bound(kStartPrefix);
+       at != snapshots_.end() && is_template_start(at->first); ++at) {
+    found.push_back(at->second);
+  }
   return found;
 }
 
@@ -154,9 +188,10 @@ Result<> Snapshots::check_new(std::string_view team_id, const SnapshotRequest& r
 Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id,
                                      SnapshotRequest request) {
   CO_TRY_DO(check_new(team_id, request));
-  const std::string id = concat(kSnapshotPrefix, random_label(16));
+  const std::string id =
+      concat(request.template_start ? kStartPrefix : kSnapshotPrefix, random_label(16));
   const Making making{making_, id, team_id};
-  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
+  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id, request.memory);
   if (!row) {
     (void)co_await remove_from_node(id);  // it may be there all the same
     co_return fail(std::move(row).error());
@@ -208,11 +243,18 @@ Task<> Snapshots::record(const Snapshot& snapshot, const std::optional<SnapshotO
 }
 
 Task<> Snapshots::remove(std::string team_id, std::string id) {
-  return shielded(remove_now(std::move(team_id), std::move(id)));
+  CO_TRY_DO(get(team_id, id));
+  co_return co_await shielded(remove_now(std::move(id)));
 }
 
-Task<> Snapshots::remove_now(std::string team_id, std::string id) {
-  CO_TRY_DO(get(team_id, id));
+Task<> Snapshots::remove_start(std::string id) {
+  if (is_template_start(id) && snapshots_.contains(id)) {
+    CO_TRY_DO(co_await shielded(remove_now(std::move(id))));
+  }
+  co_return ok();
+}
+
+Task<> Snapshots::remove_now(std::string id) {
   const UnixMillis now = clock_.now();
   CO_TRY_DO(co_await store_.run(
       [&id, now](store::Store& store) { return store.remove_snapshot(id, now); }));

@@ -33,7 +33,8 @@ struct SnapshotOnce {
 
 // A state of files that somebody names: that of a sandbox as it is now, or a snapshot.
 struct StateRef {
-  enum class Kind : std::uint8_t { kSandbox, kSnapshot };
+  // Nobody outside names a kTemplateStart: it is found by its template.
+  enum class Kind : std::uint8_t { kSandbox, kSnapshot, kTemplateStart };
   Kind kind = Kind::kSandbox;
   std::string id;
 };
@@ -44,8 +45,13 @@ struct SnapshotRequest {
   std::string name;
   std::string description;
   std::optional<UnixMillis> expires_at;
+  bool memory = false;  // with the processes, for claims that want them
   std::optional<SnapshotOnce> once;
+  bool template_start = false;  // of a template, not of somebody's
 };
+// The state that sandboxes of a template begin with; it comes and goes with the template, and only
+// remove_start(), template_starts() and hold() know it.
+bool is_template_start(std::string_view snapshot_id);
 
 struct SnapshotCreated {
   Snapshot snapshot;                      // unless `remembered`
@@ -63,10 +69,12 @@ struct ForkHooks {
 
 struct ForkRequest {
   std::size_t count = 1;
+  bool partial = false;                     // fewer than `count` are better than none
   bool start = false;                       // false: the children are paused
   bool memory = false;                      // with the parent's processes
   std::optional<std::int64_t> ttl_seconds;  // else the parent's
   std::optional<std::int64_t> hard_ttl_seconds;
+  NetworkRequestPtr network;  // null: the parent's, without its credentials
   std::optional<ClaimOnce> once;
   ForkHooks hooks;
 };
@@ -97,8 +105,12 @@ class Snapshots {
   Result<> check_new(std::string_view team_id, const SnapshotRequest& request) const;
   // Oldest first. kNotFound when there is no such sandbox; its snapshots outlive it.
   Result<std::vector<Snapshot>> list(std::string_view team_id, std::string_view sandbox_id) const;
+  std::vector<Snapshot> list_all(std::string_view team_id) const;  // oldest first
   Result<Snapshot> get(std::string_view team_id, std::string_view id) const;
   Task<> remove(std::string team_id, std::string id);
+  // Nothing happens when it is gone.
+  Task<> remove_start(std::string id);
+  std::vector<Snapshot> template_starts() const;  // every team's
   // The disk of the sandbox becomes what the snapshot is. A running one is stopped for it when
   // `force` says so, and started again.
   Task<Sandbox> restore(std::string team_id, std::string sandbox_id, std::string snapshot_id,
@@ -121,6 +133,7 @@ class Snapshots {
     std::size_t count = 0;
     bool doomed = false;  // goes with the last who holds it
   };
+  Result<Snapshot> find(std::string_view team_id, std::string_view id, bool template_start) const;
   Task<Snapshot> hold_moment(std::string team_id, std::string sandbox_id);
   Task<> release_now(std::string id);
   Task<Snapshot> adopt_now(std::string cell_id, Snapshot row, SnapshotRequest request);
@@ -136,7 +149,7 @@ class Snapshots {
                                       std::shared_ptr<MountLists> forked, ClaimRequest request);
   Task<> take_moment(Sandbox& parent, std::string moment, const ForkRequest& asked,
                      std::function<Task<>()> also);
-  Task<> remove_now(std::string team_id, std::string id);
+  Task<> remove_now(std::string id);
   Task<> remove_from_node(std::string id);
   Task<> expire_due();
   Task<> sweep();

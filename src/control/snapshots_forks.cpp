@@ -8,6 +8,14 @@
 #include "control/snapshots.h"
 
 namespace atl::control {
+namespace {
+
+// Whoever named the parent names the child.
+IdStyle style_of(std::string_view id) {
+  return id.contains('-') ? IdStyle::kReadable : IdStyle::kPlain;
+}
+
+}  // namespace
 
 Task<ClaimAnswer> Snapshots::fork(std::string team_id, std::string sandbox_id,
                                   ForkRequest request) {
@@ -20,8 +28,10 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
   const Making making{making_, moment, team_id};
   ClaimRequest claim{.team_id = std::move(team_id),
                      .count = request.count,
+                     .partial = request.partial,
                      .paused = !request.start,
                      .awake_first = static_cast<bool>(request.hooks.children_made),
+                     .network = request.network,
                      .once = std::move(request.once),
                      .finish = request.hooks.children_made};
   const auto forked = std::make_shared<MountLists>();  // volumes for the children
@@ -77,6 +87,7 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
     CO_TRY_DO(co_await take({}));
   }
   ATOLL_FAULT_POINT("control.fork.moment_taken");
+  request.id_style = style_of(parent.id);
   request.template_name = parent.template_name;
   request.env = parent.env;
   request.auto_resume = parent.auto_resume;
@@ -84,6 +95,7 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
   request.hard_ttl_seconds = asked.hard_ttl_seconds.value_or(parent.hard_ttl_seconds);
   request.idle_ttl_seconds = parent.idle_ttl_seconds;
   request.labels = parent.labels;
+  request.documents = sandboxes_.inherited_documents(parent.id);
   request.origin = Origin{.snapshot_id = std::move(moment),
                           .layers = parent.layers,
                           .limits = parent.limits,

@@ -38,7 +38,7 @@ Task<Snapshot> Snapshots::hold(std::string team_id, StateRef ref) {
   if (ref.kind == StateRef::Kind::kSandbox) {
     co_return co_await shielded(hold_moment(std::move(team_id), std::move(ref.id)));
   }
-  CO_TRY(Snapshot snapshot, get(team_id, ref.id));
+  CO_TRY(Snapshot snapshot, find(team_id, ref.id, ref.kind == StateRef::Kind::kTemplateStart));
   Held& held = held_[snapshot.id];
   held.snapshot = snapshot;
   ++held.count;
@@ -134,7 +134,8 @@ Task<ClaimRequest> Snapshots::begin_as_snapshot(std::string snapshot_id, std::sh
                           .limits = snapshot.limits,
                           .parent_id = snapshot.sandbox_id,
                           .ephemeral_tmp = snapshot.ephemeral_tmp,
-                          .descent = {.parent_id = snapshot.id, .cause = "claim"}};
+                          .descent = {.parent_id = snapshot.id, .cause = "claim"},
+                          .memory = request.memory};
   request.env.insert(snapshot.env.begin(), snapshot.env.end());  // what is asked for wins
   co_return std::move(request);
 }

@@ -142,6 +142,22 @@ TEST_F(SnapshotsTest, AForkMakesChildrenAndLeavesTheParentAlone) {
   EXPECT_TRUE(node_.snapshots.empty());
 }
 
+TEST_F(SnapshotsTest, OneCommitMakesAllChildrenDurableBeforeTheirRows) {
+  const std::string id = claim()->id;
+  const int before = node_.commits;
+  node_.fault = [](std::string_view operation) {
+    return operation == "commit_disks" ? FakeNode::Fault::kRefused : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(simulation_.run(snapshots_->fork(kTeam, id, {.count = 3})));
+  EXPECT_EQ(store_->list_sandboxes()->size(), 1U) << "no row without its disk";
+  node_.fault = nullptr;
+  node_.uncommitted.clear();
+  const auto forked = simulation_.run(snapshots_->fork(kTeam, id, {.count = 3}));
+  ASSERT_TRUE(forked) << forked.error().message;
+  EXPECT_TRUE(node_.uncommitted.empty());
+  EXPECT_EQ(node_.commits, before + 1);
+}
+
 TEST_F(SnapshotsTest, AForkLivesAsLongAsItsParentUnlessAsked) {
   const std::string id =
       claim({.ttl_seconds = 60, .hard_ttl_seconds = 600, .idle_ttl_seconds = 30})->id;
@@ -168,6 +184,28 @@ TEST_F(SnapshotsTest, LayersOfSnapshotsAreNeeded) {
   EXPECT_TRUE(sandboxes_->used_layers().contains("layer-1"));
   EXPECT_TRUE(sandboxes_->template_needed("default")) << "it says how their processes run";
   EXPECT_FALSE(sandboxes_->template_needed("other"));
+}
+
+TEST_F(SnapshotsTest, TheStartOfATemplateIsNobodysToName) {
+  const std::string id = claim()->id;
+  const auto start = take(id, {.template_start = true});
+  ASSERT_TRUE(start) << start.error().message;
+  ASSERT_TRUE(is_template_start(start->id));
+  restart();
+  EXPECT_TRUE(snapshots_->list_all(kTeam).empty());
+  EXPECT_TRUE(snapshots_->list(kTeam, id)->empty());
+  EXPECT_FALSE(snapshots_->get(kTeam, start->id));
+  EXPECT_FALSE(simulation_.run(snapshots_->remove(kTeam, start->id)));
+  EXPECT_FALSE(simulation_.run(snapshots_->hold(kTeam, state_ref(start->id))));
+  EXPECT_FALSE(simulation_.run(snapshots_->restore(kTeam, id, start->id, true)));
+  EXPECT_FALSE(simulation_.run(snapshots_->claim(start->id, {.team_id = kTeam})));
+  ASSERT_EQ(snapshots_->template_starts().size(), 1U);
+  ASSERT_TRUE(
+      simulation_.run(snapshots_->hold(kTeam, {StateRef::Kind::kTemplateStart, start->id})));
+  ASSERT_TRUE(simulation_.run(snapshots_->release(start->id)));
+  ASSERT_TRUE(simulation_.run(snapshots_->remove_start(start->id)));
+  EXPECT_TRUE(simulation_.run(snapshots_->remove_start(start->id))) << "it is gone";
+  EXPECT_TRUE(node_.snapshots.empty());
 }
 
 TEST_F(SnapshotsTest, AForkWithAKeyHappensOnceAlsoAcrossARestart) {

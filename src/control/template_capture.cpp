@@ -56,7 +56,7 @@ Task<Template> TemplateJobs::capture(TemplateRef ref, CaptureRequest request) {
   if (parts_.sandboxes.templates().taken(ref.name)) {
     co_return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
   }
-  CO_TRY_DO(check_free(ref.name));
+  CO_TRY_DO(check_free(ref.name, ref.team_id));
   CO_TRY(const Snapshot state, co_await parts_.snapshots.hold(ref.team_id, request.source));
   auto begun = co_await capture_held(std::move(ref), std::move(request), state);
   if (!begun) {

@@ -1,13 +1,9 @@
 #include "control/template_jobs.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "base/fault_point.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
@@ -20,6 +16,11 @@ Task<> wait_for_ever() {
   Event never;
   co_return co_await never.wait();
 }
+
+// Nobody has all of what everybody shares.
+constexpr auto kMaxBuildsPerTeam = static_cast<std::ptrdiff_t>(kMaxBuildsAtOnce - 1);
+constexpr auto kMaxTemplatesPerTeam = static_cast<std::ptrdiff_t>(kMaxTemplates / 2);
+constexpr std::size_t kMaxAllLogBytes = 8 * kMaxBuildLogBytes;
 
 void ignore_errors(const char*, const Error&) {}
 
@@ -37,7 +38,8 @@ std::unexpected<Error> protected_builtin(std::string_view name) {
 
 TemplateJobs::TemplateJobs(Parts parts)
     : parts_(std::move(parts)),
-      factory_({parts_.reactor, parts_.pool, parts_.node, parts_.sandboxes, parts_.build_limits}) {
+      factory_({parts_.reactor, parts_.pool, parts_.node, parts_.sandboxes, parts_.build_limits}),
+      starts_(parts_.reactor, parts_.sandboxes, parts_.snapshots) {
   parts_.sandboxes.on_template_event([this](const node::Event& event) { on_builtin_event(event); });
 }
 
@@ -48,6 +50,7 @@ Task<> TemplateJobs::start() {
   if (error) {
     co_return fail(errno_error(concat("preparing ", parts_.directory), error.value()));
   }
+  CO_TRY_DO(co_await starts_.forget_lost());
   CO_TRY(auto layers, co_await with_deadline(kNodeTimeout, parts_.node.list_layers()));
   co_return co_await remove_unreferenced(std::move(layers));
 }
@@ -101,15 +104,32 @@ Task<> TemplateJobs::trim_cache() {
 
 // --- rows ------------------------------------------------------------------------------------
 
-Result<> TemplateJobs::check_free(std::string_view name) const {
+Result<> TemplateJobs::check_idle(std::string_view name) const {
   const auto found = jobs_.find(name);
   if (found != jobs_.end() && found->second->cancel) {
     return fail(Code::kFailedPrecondition, concat("template ", name, " is being made just now"),
                 "template_not_ready");
   }
+  return {};
+}
+
+Result<> TemplateJobs::check_free(std::string_view name, std::string_view team_id) const {
+  TRY_DO(check_idle(name));
+  return check_room(team_id);
+}
+
+Result<> TemplateJobs::check_room(std::string_view team_id) const {
   if (running_ >= kMaxBuildsAtOnce) {
     return fail(Code::kUnavailable,
                 concat("there are ", running_, " builds under way already; try again later"));
+  }
+  const auto of_team = std::ranges::count_if(jobs_, [&](const auto& item) {
+    return item.second->cancel && item.second->team_id == team_id;
+  });
+  if (of_team >= kMaxBuildsPerTeam) {
+    return fail(
+        Code::kUnavailable,
+        concat("there are ", of_team, " builds of this team under way already; try again later"));
   }
   return {};
 }
@@ -120,6 +140,9 @@ Result<Template> TemplateJobs::own(const TemplateRef& ref) const {
   if (row.builtin) {
     return protected_builtin(row.name);
   }
+  if (row.team_id != ref.team_id) {
+    return fail(Code::kPermissionDenied, concat("template ", row.name, " is of another team"));
+  }
   return row;
 }
 
@@ -128,9 +151,12 @@ Result<> TemplateJobs::check_new(const TemplateRef& ref) const {
   if (parts_.sandboxes.templates().taken(ref.name)) {
     return fail(Code::kAlreadyExists, concat("there is a template \"", ref.name, "\" already"));
   }
-  if (parts_.sandboxes.templates().all().size() >= kMaxTemplates) {
+  const auto all = parts_.sandboxes.templates().all();
+  const auto of_team = std::ranges::count(all, ref.team_id, &Template::team_id);
+  if (all.size() >= kMaxTemplates || of_team >= kMaxTemplatesPerTeam) {
     return fail(Code::kResourceExhausted,
-                concat("there are at most ", kMaxTemplates, " templates; delete some first"),
+                concat("there are at most ", kMaxTemplatesPerTeam, " templates of a team and ",
+                       kMaxTemplates, " of all; delete some first"),
                 "quota_exceeded");
   }
   return {};
@@ -158,7 +184,7 @@ Task<Template> TemplateJobs::create(TemplateRef ref, Json spec, PullOptions opti
                    "/api/v1/templates/{id}/build");
   }
   CO_TRY(const std::string reference, oci::check_reference(parsed.image));
-  CO_TRY_DO(check_free(ref.name));
+  CO_TRY_DO(check_free(ref.name, ref.team_id));
   CO_TRY(const Template row, co_await register_new(ref, spec.dump()));
   CO_TRY_DO(co_await begin(row, [this, reference, options = std::move(options)](Job& job) {
     return fetch(job, reference, options);
@@ -169,7 +195,7 @@ Task<Template> TemplateJobs::create(TemplateRef ref, Json spec, PullOptions opti
 Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
   CO_TRY(const TemplateSpec parsed, parse_template_spec(spec));
   CO_TRY(Template row, own(ref));
-  CO_TRY_DO(check_free(row.name));
+  CO_TRY_DO(check_free(row.name, row.team_id));
   const auto before = Json::parse(row.spec);
   const auto old = before ? parse_template_spec(*before) : Result<TemplateSpec>{};
   const std::string old_image = old ? old->image : "";
@@ -188,14 +214,19 @@ Task<Template> TemplateJobs::update(TemplateRef ref, Json spec) {
   co_return row;
 }
 
+std::string TemplateJobs::start_state(std::string_view name) const {
+  return parts_.sandboxes.templates().defaults(name).start.state;
+}
+
 Task<> TemplateJobs::remove(TemplateRef ref) {
   CO_TRY(const Template row, own(ref));
-  CO_TRY_DO(check_free(row.name));
-  if (parts_.sandboxes.template_needed(row.name)) {
+  CO_TRY_DO(check_idle(row.name));
+  if (parts_.sandboxes.template_needed(row.name, start_state(row.name))) {
     co_return fail(Code::kFailedPrecondition,
                    concat("template ", row.name, " has sandboxes or snapshots; delete them first"),
                    "template_in_use");
   }
+  CO_TRY_DO(co_await starts_.forget(start_state(row.name)));
   CO_TRY_DO(co_await parts_.sandboxes.changeable_templates().remove(parts_.store, row.name));
   ATOLL_FAULT_POINT("control.template_remove.recorded");
   jobs_.erase(row.name);
@@ -208,39 +239,8 @@ Task<> TemplateJobs::remove(TemplateRef ref) {
 
 // --- jobs ------------------------------------------------------------------------------------
 
-Upload::~Upload() {
-  ::unlink(path_.c_str());
-}
-
-Task<> Upload::append(io::OffloadPool& pool, std::string_view bytes) {
-  if (size_ + bytes.size() > kMaxUploadBytes) {
-    co_return fail(Code::kResourceExhausted,
-                   concat("the upload is larger than ", format_quantity(kMaxUploadBytes)),
-                   "request_too_large");
-  }
-  CO_TRY_DO(lease_.hold(size_ + bytes.size()));
-  size_ += bytes.size();
-  co_return co_await pool.run([this, bytes] { return write_all(file_.get(), bytes); });
-}
-
-Result<UploadPointer> TemplateJobs::begin_upload(std::string team_id, std::uint64_t bytes) {
-  if (bytes > kMaxUploadBytes) {
-    return fail(Code::kResourceExhausted,
-                concat("the upload is larger than ", format_quantity(kMaxUploadBytes)),
-                "request_too_large");
-  }
-  TRY_DO(parts_.scratch.check(team_id, bytes));
-  std::string path = concat(parts_.directory, "/upload-", random_label(16));
-  Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (!file) {
-    return fail_errno("storing the upload");
-  }
-  return std::make_shared<Upload>(std::move(path), std::move(file), parts_.scratch,
-                                  std::move(team_id));
-}
-
 Result<std::string> TemplateJobs::make_directory(const std::string& below) {
-  const std::string path = concat(below, "/job-", random_label(16));
+  std::string path = concat(below, "/job-", random_label(16));
   std::error_code error;
   std::filesystem::create_directory(path, error);
   if (error) {
@@ -265,13 +265,15 @@ void TemplateJobs::cancel(std::string_view name) {
   }
 }
 
-Task<std::shared_ptr<BuildLog>> TemplateJobs::begin(Template row, Work work) {
+Task<std::shared_ptr<BuildLog>> TemplateJobs::begin(Template row, Work work,
+                                                    BuildFinished finished) {
   if (scope_ == nullptr) {
     co_return fail(Code::kUnavailable, "the server is stopping");
   }
   auto job = std::make_shared<Job>();
   CO_TRY(job->directory, make_directory(parts_.directory));
   job->team_id = row.team_id;
+  job->finished = std::move(finished);
   job->cancel = std::make_unique<CancelState>(scope_->context().cancel);
   jobs_.insert_or_assign(row.name, job);
   ++running_;
@@ -296,6 +298,9 @@ Task<> TemplateJobs::run_job(std::string name, Work work) {
   --running_;
   job->cancel.reset();
   Result<> outcome = built ? std::move(settled) : Result<>{fail(built.error())};
+  if (job->finished) {
+    (void)co_await shielded(job->finished(outcome, job->step));
+  }
   Json last = Json::object();
   if (outcome) {
     last = Json::object({{"type", "done"}, {"template_id", name}});
@@ -307,16 +312,56 @@ Task<> TemplateJobs::run_job(std::string name, Work work) {
     LOG_WARN("template could not be made", {"template", name}, {"error", outcome.error()});
   }
   job->log->end(outcome, std::move(last));
+  job->ended_at = parts_.clock.now();
+  drop_old_logs();
   co_return co_await shielded(trim_cache());
+}
+
+// Templates may be many, and each has had a job: the oldest logs go when all take too much.
+void TemplateJobs::drop_old_logs() {
+  for (;;) {
+    std::size_t bytes = 0;
+    auto oldest = jobs_.end();
+    for (auto at = jobs_.begin(); at != jobs_.end(); ++at) {
+      bytes += at->second->log->bytes();
+      if (at->second->log->ended() &&
+          (oldest == jobs_.end() || at->second->ended_at < oldest->second->ended_at)) {
+        oldest = at;
+      }
+    }
+    if (bytes <= kMaxAllLogBytes || oldest == jobs_.end()) {
+      return;
+    }
+    jobs_.erase(oldest);
+  }
 }
 
 // The row says how it ended. A rebuild that failed leaves what was there.
 Task<> TemplateJobs::settle(TemplateRef ref, const Result<BuiltImage>& built) {
+  const std::string state = built ? built->start.state : "";
+  const std::string before = start_state(ref.name);
+  auto recorded = co_await record_outcome(std::move(ref), built);
+  // One of the two is no template's now.
+  const std::string& lost = recorded ? before : state;
+  if (built && before != state) {
+    if (auto forgotten = co_await starts_.forget(lost); !forgotten) {
+      LOG_WARN("the state of a template stays until the next start", {"snapshot", lost},
+               {"error", forgotten.error()});
+    }
+  }
+  co_return std::move(recorded);
+}
+
+Task<> TemplateJobs::record_outcome(TemplateRef ref, const Result<BuiltImage>& built) {
   CO_TRY(Template row, parts_.sandboxes.templates().find(ref.name, ref.team_id));
   row.updated_at = parts_.clock.now();
   if (built) {
     row.layers = built->layers;
-    row.config = oci::to_json(built->config).dump();
+    Json config = oci::to_json(built->config);
+    if (built->start != TemplateStart{}) {
+      config.set("start", to_json(built->start));
+    }
+    row.config = config.dump();
     row.state = TemplateState::kReady;
     row.failure.clear();
   } else if (row.layers.empty()) {

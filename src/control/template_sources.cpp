@@ -21,10 +21,10 @@ Task<> store_result(Task<Snapshot> task, Result<Snapshot>& result) {
 
 Result<BuildNetwork> parse_network(std::string_view network) {
   if (network == "none" || network == "default" || network.empty()) {
-    return BuildNetwork::kNone;
+    return BuildNetwork{};
   }
   if (network == "host") {
-    return BuildNetwork::kHost;
+    return BuildNetwork{.kind = BuildNetwork::Kind::kHost};
   }
   return fail(
       Code::kInvalidArgument,
@@ -70,6 +70,7 @@ Task<BuiltImage> TemplateJobs::find_base(Job& job, std::string reference, PullOp
       image.config.working_dir = "/";  // RUN is for root here, whatever user sandboxes have
     } else if (const auto json = Json::parse(row.config)) {
       image.config = oci::config_from_json(*json);
+      image.start = start_from_json(json->find("start"));
     }
     image.config.env.insert(defaults.env.begin(), defaults.env.end());
     co_return image;
@@ -100,7 +101,7 @@ Task<BuiltImage> TemplateJobs::run_dockerfile(Job& job, UploadPointer upload,
                             .target = std::move(options.target),
                             .use_cache = options.use_cache};
   CO_TRY(request.run_network, parse_network(options.network));
-  if (request.run_network == BuildNetwork::kHost) {
+  if (request.run_network.kind == BuildNetwork::Kind::kHost) {
     log.note("RUN steps use the host's network");
   }
   CO_TRY(request.file, oci::parse_dockerfile(*text));
@@ -122,7 +123,7 @@ Result<> TemplateJobs::check_build(const TemplateRef& ref, const BuildOptions& o
 }
 
 Result<> TemplateJobs::check_import(const TemplateRef& ref) const {
-  TRY_DO(check_free(ref.name));
+  TRY_DO(check_free(ref.name, ref.team_id));
   if (parts_.sandboxes.templates().find(ref.name, ref.team_id)) {
     TRY_DO(own(ref));
     return {};
@@ -132,7 +133,7 @@ Result<> TemplateJobs::check_import(const TemplateRef& ref) const {
 
 Result<> TemplateJobs::check_import_snapshot(const ImportRequest& request) const {
   TRY_DO(parts_.sandboxes.templates().find(request.template_name, request.team_id));
-  TRY_DO(check_free(""));
+  TRY_DO(check_room(request.team_id));
   return parts_.snapshots.check_new(request.team_id, request.snapshot);
 }
 
@@ -165,7 +166,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::import(TemplateRef ref, UploadPoin
 Task<Snapshot> TemplateJobs::import_snapshot(UploadPointer upload, ImportRequest request) {
   CO_TRY(const Template row,
          parts_.sandboxes.templates().find(request.template_name, request.team_id));
-  CO_TRY_DO(check_free(""));
+  CO_TRY_DO(check_room(request.team_id));
   Job job;
   CO_TRY(job.directory, make_directory(parts_.directory));
   ++running_;  // no layer that nothing refers to is removed meanwhile
@@ -221,7 +222,7 @@ Task<std::shared_ptr<BuildLog>> TemplateJobs::pull(TemplateRef ref, PullOptions 
     co_return co_await pull_builtin(row);
   }
   CO_TRY_DO(own(ref));
-  CO_TRY_DO(check_free(row.name));
+  CO_TRY_DO(check_free(row.name, row.team_id));
   const auto spec = Json::parse(row.spec);
   const auto parsed = spec ? parse_template_spec(*spec) : Result<TemplateSpec>{};
   if (!parsed || parsed->image.empty()) {

@@ -144,17 +144,28 @@ Result<> read_mounts(const Json& spec, TemplateSpec& out) {
   return {};
 }
 
+Result<NetworkRequestPtr> read_spec_network(const Json& spec) {
+  const Json* network = spec.find("network");
+  if (network == nullptr) {
+    return nullptr;
+  }
+  TRY(auto read, read_network(*network, "spec.network", NetworkPlace::kTemplate));
+  TRY_DO(check_credentials(read.document, "spec.network"));
+  return std::make_shared<const NetworkRequest>(std::move(read));
+}
+
 }  // namespace
 
 Result<TemplateSpec> parse_template_spec(const Json& spec) {
   TRY_DO(check_fields(spec, "spec",
                       {"description", "displayName", "tags", "mainContainer", "pool", "envVars",
-                       "volumeMounts", "ephemeral_tmp"},
-                      {"pod", "network", "clusterId"}));
+                       "volumeMounts", "ephemeral_tmp", "network"},
+                      {"pod", "clusterId"}));
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
   TRY_DO(check_pool(spec));
   TRY_DO(read_mounts(spec, out));
+  TRY(out.network, read_spec_network(spec));
   if (const Json* ephemeral = spec.find("ephemeral_tmp"); ephemeral != nullptr) {
     if (ephemeral->as_bool() == nullptr) {
       return refuse("\"spec.ephemeral_tmp\" must be true or false");
@@ -181,6 +192,7 @@ TemplateDefaults template_defaults(const Template& value) {
   oci::ImageConfig config;
   if (const auto json = Json::parse(value.config)) {
     config = oci::config_from_json(*json);
+    defaults.start = start_from_json(json->find("start"));
   }
   defaults.env = std::move(config.env);
   defaults.user = config.user.empty() ? "root" : config.user;
@@ -195,6 +207,17 @@ TemplateDefaults template_defaults(const Template& value) {
     defaults.read_only_mounts = std::move(spec->read_only_mounts);
   }
   return defaults;
+}
+
+TemplateNetwork template_network(const Template& value) {
+  const auto json = Json::parse(value.spec);
+  auto network = json ? read_spec_network(*json) : Result<NetworkRequestPtr>{fail(json.error())};
+  if (!network) {
+    return {.network = nullptr,
+            .failure = concat("the policy of template \"", value.name,
+                              "\" cannot be read: ", network.error().message)};
+  }
+  return {.network = *std::move(network), .failure = {}};
 }
 
 }  // namespace atl::control

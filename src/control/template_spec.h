@@ -21,10 +21,12 @@ struct TemplateSpec {
   ResourceRequest resources;
   bool ephemeral_tmp = false;
   std::set<std::string, std::less<>> read_only_mounts;
+  NetworkRequestPtr network;  // null: none
 };
 
 Result<TemplateSpec> parse_template_spec(const Json& spec);
 // Image configuration below, spec above.
 TemplateDefaults template_defaults(const Template& value);
+TemplateNetwork template_network(const Template& value);
 
 }  // namespace atl::control

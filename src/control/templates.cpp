@@ -36,8 +36,10 @@ Result<> check_template_name(std::string_view name) {
 
 void Templates::keep(Template value) {
   TemplateDefaults defaults = value.builtin ? platform_defaults() : template_defaults(value);
+  TemplateNetwork network = value.builtin ? TemplateNetwork{} : template_network(value);
   std::string name = value.name;
-  entries_.insert_or_assign(std::move(name), Entry{std::move(value), std::move(defaults)});
+  entries_.insert_or_assign(std::move(name),
+                            Entry{std::move(value), std::move(defaults), std::move(network)});
 }
 
 Task<> Templates::load(StoreAccess store, UnixMillis now) {
@@ -122,13 +124,39 @@ const Templates::Entry* Templates::entry(std::string_view name) const {
   return nullptr;
 }
 
+bool Templates::visible(const Entry* entry, std::string_view team_id) const {
+  return entry != nullptr &&
+         (entry->row.builtin || entry->row.team_id == team_id || shared_.contains(entry->row.name));
+}
+
+TemplateUse Templates::use_of(std::string_view name) const {
+  const auto found = uses_.find(name);
+  return found == uses_.end() ? TemplateUse{} : found->second;
+}
+
+void Templates::note_use(const std::string& name, UnixMillis at) {
+  if (entries_.contains(name)) {
+    TemplateUse& use = uses_[name];
+    ++use.count;
+    use.last_at = at;
+  }
+}
+
+void Templates::share(std::string_view name, bool shared) {
+  if (shared) {
+    shared_.emplace(name);
+  } else if (const auto found = shared_.find(name); found != shared_.end()) {
+    shared_.erase(found);
+  }
+}
+
 Result<Template> Templates::find(std::string_view name, std::string_view team_id) const {
-  if (const Entry* found = entry(name); found != nullptr && found->visible_to(team_id)) {
+  if (const Entry* found = entry(name); visible(found, team_id)) {
     return found->row;
   }
   std::string known;
   for (const auto& [key, value] : entries_) {
-    if (!value.visible_to(team_id)) {
+    if (!visible(&value, team_id)) {
       continue;
     }
     known += known.empty() ? "" : ", ";
@@ -172,7 +200,16 @@ const TemplateDefaults& Templates::defaults(std::string_view name) const {
 
 const TemplateDefaults& Templates::defaults(std::string_view name, std::string_view team_id) const {
   const Entry* found = entry(name);
-  return defaults(found != nullptr && found->visible_to(team_id) ? name : std::string_view{});
+  return defaults(visible(found, team_id) ? name : std::string_view{});
+}
+
+TemplateNetwork Templates::network(std::string_view name, std::string_view team_id) const {
+  const Entry* found = entry(name);
+  if (!visible(found, team_id)) {
+    return {.network = nullptr,
+            .failure = concat("its template \"", to_valid_utf8(name), "\" is gone")};
+  }
+  return found->network;
 }
 
 std::vector<Template> Templates::all() const {
@@ -195,12 +232,17 @@ bool Templates::any_ready() const {
 Task<> Templates::put(StoreAccess store, Template value) {
   CO_TRY_DO(co_await store.run([&value](store::Store& s) { return s.put_template(value); }));
   keep(std::move(value));
+  if (changed_) {
+    changed_();
+  }
   co_return ok();
 }
 
 Task<> Templates::remove(StoreAccess store, std::string name) {
   CO_TRY_DO(co_await store.run([&name](store::Store& s) { return s.remove_template(name); }));
   entries_.erase(name);
+  shared_.erase(name);
+  uses_.erase(name);
   co_return ok();
 }
 

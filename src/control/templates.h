@@ -5,14 +5,17 @@
 // (environment, user, directory, resources) is computed once, when it changes. Loop thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "control/network_document.h"
 #include "control/resources.h"
 #include "control/store_access.h"
+#include "control/template_start.h"
 #include "node/protocol.h"
 
 namespace atl::control {
@@ -28,6 +31,19 @@ struct TemplateDefaults {
   ResourceRequest resources;
   bool ephemeral_tmp = false;
   std::set<std::string, std::less<>> read_only_mounts;  // mount points it offers only to read
+  TemplateStart start;
+};
+
+// What a template says about the network of its sandboxes.
+struct TemplateNetwork {
+  NetworkRequestPtr network;  // null: nothing
+  std::string failure;        // why nobody knows: the network is to be closed
+};
+
+// How often sandboxes were made of it since this process began, and when the last time.
+struct TemplateUse {
+  std::uint64_t count = 0;
+  UnixMillis last_at = 0;
 };
 
 class Templates {
@@ -50,9 +66,17 @@ class Templates {
   const TemplateDefaults& defaults(std::string_view name, std::string_view team_id) const;
   // The same for a template that was found for its team just before.
   const TemplateDefaults& defaults(std::string_view name) const;
+  TemplateNetwork network(std::string_view name, std::string_view team_id) const;
+  // Told when a template has changed.
+  void on_changed(std::function<void()> changed) { changed_ = std::move(changed); }
   // Every team's, builtin first.
   std::vector<Template> all() const;
   bool any_ready() const;
+
+  TemplateUse use_of(std::string_view name) const;
+  void note_use(const std::string& name, UnixMillis at);
+  // Every team may use it from now on, or no longer. Not remembered.
+  void share(std::string_view name, bool shared);
 
   // Inserts or replaces, in the store first.
   Task<> put(StoreAccess store, Template value);
@@ -64,17 +88,19 @@ class Templates {
   struct Entry {
     Template row;
     TemplateDefaults defaults;
-    bool visible_to(std::string_view team_id) const {
-      return row.builtin || row.team_id == team_id;
-    }
+    TemplateNetwork network;
   };
+  bool visible(const Entry* entry, std::string_view team_id) const;
   Task<> load(StoreAccess store, UnixMillis now);
   const Entry* entry(std::string_view name) const;
   void keep(Template value);
 
+  std::function<void()> changed_;
   bool loaded_ = false;
   std::map<std::string, Entry, std::less<>> entries_;
   std::set<std::string, std::less<>> absent_;
+  std::set<std::string, std::less<>> shared_;
+  std::map<std::string, TemplateUse, std::less<>> uses_;
   std::map<std::string, UnixMillis, std::less<>> builtin_since_;  // as the store has it
 };
 

@@ -1,6 +1,7 @@
 #include "control/transcript.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -16,9 +17,28 @@ std::string text_of(const Json& body, std::string_view name) {
   return text == nullptr ? std::string{} : *text;
 }
 
-// A bundle whose every part is what its type allows.
-std::optional<Json> valid_bundle(const Json* data) {
-  const auto* members = data == nullptr ? nullptr : data->as_object();
+// About what a value takes in memory: an array of small numbers has twenty times its text.
+std::size_t memory_bytes(const Json& value) {
+  std::size_t bytes = sizeof(Json);
+  if (const auto* text = value.as_string()) {
+    bytes += text->size();
+  } else if (const auto* elements = value.as_array()) {
+    for (const Json& element : *elements) {
+      bytes += memory_bytes(element);
+    }
+  } else if (const auto* members = value.as_object()) {
+    for (const auto& [name, member] : *members) {
+      bytes += sizeof(std::string) + name.size() + memory_bytes(member);
+    }
+  }
+  return bytes;
+}
+
+// The bundle out of a message, when its every part is what its type allows.
+std::optional<Json> take_bundle(Json& body) {
+  const auto data = std::ranges::find(*body.as_object(), "data", &Json::Member::first);
+  const auto* members =
+      data == body.as_object()->end() ? nullptr : std::as_const(data->second).as_object();
   if (members == nullptr || members->empty() || members->size() > kMaxMimeTypes) {
     return std::nullopt;
   }
@@ -28,7 +48,7 @@ std::optional<Json> valid_bundle(const Json* data) {
       return std::nullopt;
     }
   }
-  return *data;
+  return std::move(data->second);
 }
 
 ExecutionStatus status_of(std::string_view word) {
@@ -165,23 +185,34 @@ void Transcript::handle(ChannelMessage message, std::size_t bytes) {
         value != nullptr && *value >= 0 && *value <= 255) {
       result_.exit_code = static_cast<std::uint32_t>(*value);
     }
+    const Json* count = message.body.find("count");
+    if (const auto* value = count == nullptr ? nullptr : count->as_integer();
+        value != nullptr && *value > 0) {
+      result_.execution_count = static_cast<std::uint64_t>(*value);
+    }
     done_ = true;
     return;
   }
   if (message.op != "result" && message.op != "display" && message.op != "error") {
     return;
   }
+  std::optional<Json> bundle;
+  if (message.op != "error") {
+    bundle = take_bundle(message.body);
+    if (!bundle) {
+      return;
+    }
+    bytes = std::max(bytes, memory_bytes(*bundle));
+  }
   if (result_bytes_ + bytes > kMaxResultBytes || budget_.used_bytes + bytes > budget_.max_bytes) {
     result_.truncated = true;
     return;
   }
-  if (message.op == "error") {
+  if (bundle) {
+    result_.results.push_back({*std::move(bundle), message.op == "result"});
+  } else {
     result_.error = ExecutionError{text_of(message.body, "name"), text_of(message.body, "value"),
                                    text_of(message.body, "traceback")};
-  } else if (auto data = valid_bundle(message.body.find("data"))) {
-    result_.results.push_back({*std::move(data), message.op == "result"});
-  } else {
-    return;
   }
   result_bytes_ += bytes;
   budget_.used_bytes += bytes;
@@ -202,6 +233,11 @@ void end_by(InterpreterResult& result, const guest::ExitStatus& exit) {
 void Transcript::end_by(const guest::ExitStatus& exit) {
   control::end_by(result_, exit);
   done_ = true;
+}
+
+std::vector<RichResult> Transcript::take_results() {
+  release_results();
+  return std::exchange(result_.results, {});
 }
 
 InterpreterResult Transcript::take() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/capture.h"
 #include "control/interpreter_result.h"
@@ -52,6 +53,8 @@ class Transcript {
   bool done() const { return done_; }
   std::uint64_t end_offset() const { return end_offset_; }  // of what has been added
   void end_by(const guest::ExitStatus& exit);               // the interpreter itself has ended
+  // The results that have come since the last call, which take() then does not have.
+  std::vector<RichResult> take_results();
   // What there is; the outcome is the caller's to decide except after end_by().
   InterpreterResult take();
 

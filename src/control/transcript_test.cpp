@@ -97,6 +97,49 @@ TEST_F(TranscriptTest, ResultsAreBounded) {
   EXPECT_TRUE(result.truncated);
 }
 
+// Counted is what they take here, not what was sent.
+TEST_F(TranscriptTest, ResultsOfManySmallPartsAreBoundedToo) {
+  std::string numbers = "0";
+  while (numbers.size() < 2U << 20) {
+    numbers += ",0";
+  }
+  for (int i = 0; i < 4; ++i) {
+    say(concat(R"({"op":"display","id":"a1","data":{"application/json":[)", numbers, "]}}"));
+  }
+  EXPECT_LE(budget_.used_bytes, kMaxResultBytes);
+  const auto result = transcript_.take();
+  EXPECT_EQ(result.results.size(), 1U);
+  EXPECT_TRUE(result.truncated);
+}
+
+TEST_F(TranscriptTest, BundlesOfTooManyTypesAreNoResults) {
+  Json bundle = Json::object();
+  for (int i = 0; i < 33; ++i) {
+    bundle.set(concat("application/x-", i), "x");
+  }
+  say(Json::object({{"op", "display"}, {"id", "a1"}, {"data", bundle}}).dump());
+  bundle.as_object()->pop_back();
+  say(Json::object({{"op", "display"}, {"id", "a1"}, {"data", bundle}}).dump());
+  bundle.as_object()->back().first = "type/" + std::string(128, 'x');
+  say(Json::object({{"op", "display"}, {"id", "a1"}, {"data", bundle}}).dump());
+  EXPECT_EQ(transcript_.take().results.size(), 1U);
+}
+
+TEST_F(TranscriptTest, ResultsCanBeTakenAsTheyCome) {
+  say(R"({"op":"display","id":"a1","data":{"text/plain":"first"}})");
+  ASSERT_EQ(transcript_.take_results().size(), 1U);
+  EXPECT_TRUE(transcript_.take_results().empty());
+  say(R"({"op":"result","id":"a1","data":{"application/vnd.x+json":{"a":[1]}}})");
+  const auto taken = transcript_.take_results();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_TRUE(taken[0].is_main);
+  EXPECT_EQ(budget_.used_bytes, 0U);
+  say(R"({"op":"done","id":"a1","status":"ok","count":12})");
+  const auto result = transcript_.take();
+  EXPECT_TRUE(result.results.empty());
+  EXPECT_EQ(result.execution_count, 12U);
+}
+
 TEST_F(TranscriptTest, AnInterpreterThatDiesEndsTheExecution) {
   out("last words\n");
   transcript_.end_by({.exited = false, .signal = 9});

@@ -14,8 +14,9 @@ namespace {
 
 using guest::Kind;
 
-constexpr std::size_t kPieceBytes = 256 * 1024;   // of an upload, and at least of a download
-constexpr std::size_t kBatchBytes = 1024 * 1024;  // compressed in one go
+constexpr std::size_t kPieceBytes =
+    std::size_t{256} * 1024;  // of an upload, and at least of a download
+constexpr std::size_t kBatchBytes = std::size_t{1024} * 1024;  // compressed in one go
 
 // What an archive has for a sandbox. Devices and the like are counted, and stay of type kSkipped:
 // who reads must have a chance to pause between any two entries.

@@ -111,6 +111,9 @@ class Volumes final : public MountKeeper, public FilePlaces {
   Task<VolumeView> create(std::string team_id, VolumeCreate request);
   Task<std::vector<VolumeView>> list(std::string team_id);  // oldest first
   Task<VolumeView> get(std::string team_id, std::string id);
+  bool exists(std::string_view team_id, std::string_view id) const {
+    return find(team_id, id).has_value();
+  }
   // Idempotent. One that is mounted only with `force`: its sandboxes lose it.
   Task<> remove(std::string team_id, std::string id, bool force);
   Task<VolumeView> fork(std::string team_id, std::string id, VolumeFork request);

@@ -3,6 +3,8 @@
 // supervisor starts a fresh one that reads everything back from the database.
 #include "daemon/api_process.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,22 +16,41 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/strings.h"
+#include "control/access_tokens.h"
+#include "control/approvals.h"
+#include "control/authorities.h"
 #include "control/contexts.h"
+#include "control/credential_command.h"
+#include "control/credential_resolver.h"
+#include "control/credential_sources.h"
 #include "control/diffs.h"
+#include "control/flow_log.h"
 #include "control/identity.h"
+#include "control/interpreter.h"
 #include "control/memory_pressure.h"
+#include "control/network_policies.h"
+#include "control/operator_policy.h"
+#include "control/preloaded.h"
+#include "control/previews.h"
 #include "control/resources.h"
 #include "control/s3_volumes.h"
+#include "control/sandbox_terms.h"
 #include "control/sandboxes.h"
+#include "control/services.h"
 #include "control/snapshots.h"
+#include "control/ssh_keys.h"
 #include "control/template_jobs.h"
 #include "control/tree_archives.h"
 #include "control/volumes.h"
 #include "daemon/child.h"
+#include "daemon/e2b_dialect.h"
 #include "daemon/layout.h"
+#include "daemon/network_boundary.h"
 #include "daemon/privileges.h"
 #include "http/cors.h"
 #include "http/server.h"
+#include "ingress/gateway.h"
+#include "ingress/ssh_gateway.h"
 #include "io/offload.h"
 #include "io/reactor.h"
 #include "io/stream.h"
@@ -53,6 +74,9 @@ constexpr std::size_t kMaxFileQueue = 1024;
 constexpr std::size_t kBucketThreads = 2;
 constexpr std::size_t kMaxBucketQueue = 256;
 constexpr std::size_t kResolverThreads = 8;
+constexpr std::size_t kMaxFlowFileQueue = 1024;
+constexpr std::size_t kNetworkThreads = 2;
+constexpr std::size_t kMaxNetworkQueue = 4096;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -106,6 +130,52 @@ Result<Fd> open_port(const ApiOptions& options) {
   return bound;
 }
 
+// The one that was asked for, or the one the kernel picked.
+std::uint16_t port_of(int fd, std::uint16_t asked) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return asked;
+  }
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+struct SshParts {
+  io::Reactor& reactor;
+  control::Sandboxes& sandboxes;
+  const control::SshKeys& keys;
+  control::StoreAccess store;
+  const secrets::Keyring& keyring;
+  const WallClock& clock;
+  service::native::NativeApi& native;
+  ingress::Connect connect;
+};
+
+// Null: no SSH.
+Task<std::unique_ptr<ingress::SshGateway>> open_ssh(SshParts parts, const ApiOptions& options) {
+  if (options.ssh_listen.empty()) {
+    co_return nullptr;
+  }
+  CO_TRY(const auto address, parse_listen_address("--ssh-listen", options.ssh_listen));
+  auto bound = io::Listener::bind_tcp(address.host, address.port);
+  if (!bound) {
+    co_return fail(std::move(bound.error()).note("--ssh-listen"));
+  }
+  CO_TRY(auto host_key,
+         co_await control::load_or_make_ssh_host_key(parts.store, parts.keyring, parts.clock));
+  auto gateway = std::make_unique<ingress::SshGateway>(
+      ingress::SshGateway::Parts{.reactor = parts.reactor,
+                                 .sandboxes = parts.sandboxes,
+                                 .keys = parts.keys,
+                                 .host_key = std::move(host_key),
+                                 .connect = std::move(parts.connect)},
+      *std::move(bound));
+  parts.native.announce_ssh({.host = address.host, .port = gateway->port()});
+  co_return std::move(gateway);
+}
+
 // Everything that serves, and how it stops: drained when asked to, at once when a part fails.
 class Serving {
  public:
@@ -154,6 +224,18 @@ class Serving {
   Scope scope_;
 };
 
+// Nothing when the operator has none. A file that cannot be used is a reason not to start.
+Result<std::optional<control::OperatorPolicy>> open_operator_policy(
+    const ApiOptions& options, control::NetworkPolicies& policies) {
+  if (options.operator_policy.empty()) {
+    return std::nullopt;
+  }
+  TRY(auto file, control::OperatorPolicy::open(options.operator_policy));
+  TRY(auto policy, file.read());
+  policies.set_operator_policy(std::move(policy));
+  return std::optional{std::move(file)};
+}
+
 Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_hash,
              const tls::Context* tls, const secrets::Keyring& keyring) {
   const Layout layout{.run_dir = options.common.run_dir};
@@ -172,6 +254,11 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   control::Identity identity{access, clock};
   CO_TRY_DO(co_await identity.load());
   CO_TRY_DO(co_await identity.ensure_admin_key(std::move(admin_hash)));
+  CO_TRY(const auto flow_file, store::open_sqlite_flow_file(layout.db_mount() + "/flows.db"));
+  io::OffloadPool flow_thread{"flows", 1, kMaxFlowFileQueue};
+  control::FlowLog flow_log{*flow_file, flow_thread, clock, metrics};
+  control::Approvals approvals{flow_log, clock, metrics,
+                               std::chrono::seconds{options.approval_timeout_seconds}};
   control::Sandboxes sandboxes{access,
                                *node,
                                clock,
@@ -179,13 +266,65 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                {.resources = control::host_resource_policy(),
                                 .dump_after_seconds = options.dump_after_seconds,
                                 .memory_is_short = control::host_memory_is_short}};
+  io::OffloadPool resolver_threads{"resolve", kResolverThreads, kMaxBucketQueue};
+  CO_TRY(const auto outgoing_tls, tls::Context::client({}));
+  control::CredentialSources credentials{access, keyring, clock};
+  CO_TRY_DO(co_await credentials.start());
+  control::NetworkPolicies policies{access, sandboxes, clock, &credentials};
+  CO_TRY_DO(co_await policies.start());
+  credentials.on_bound([&policies](std::string_view team_id, std::string_view name) {
+    return policies.is_bound(team_id, name);
+  });
+  CO_TRY(auto operator_policy, open_operator_policy(options, policies));
+  control::Authorities authorities{access, keyring, clock, sandboxes};
+  CO_TRY_DO(co_await authorities.start());
+  CO_TRY(auto token_servers, s3::EndpointPolicy::parse(options.credential_endpoints));
+  if (!options.credential_commands.empty()) {
+    CO_TRY_DO(control::check_command_directory(options.credential_commands));
+  }
+  control::CredentialFetcher fetcher{{.reactor = reactor,
+                                      .resolvers = resolver_threads,
+                                      .tls = *outgoing_tls,
+                                      .sources = credentials,
+                                      .endpoints = std::move(token_servers),
+                                      .command_directory = options.credential_commands}};
+  control::CredentialResolver resolver{credentials, fetcher};
+  CO_TRY(std::string upstream_roots, read_egress_roots(options.egress));
+  io::OffloadPool network_threads{"network", kNetworkThreads, kMaxNetworkQueue};
+  NetworkBoundary boundary{
+      {.reactor = reactor,
+       .node = *node,
+       .sandboxes = sandboxes,
+       .clock = clock,
+       .metrics = metrics,
+       .threads = network_threads,
+       .flows = flow_log,
+       .credentials = resolver,
+       .approvals = approvals,
+       .authorities = authorities,
+       .rules = policies,
+       .groups_of =
+           [&policies](const control::Sandbox& sandbox) { return policies.groups_of(sandbox); },
+       .guest_socket =
+           [&layout](const std::string& id) {
+             return concat(layout.guest_dir(), "/", id, ".sock");
+           },
+       .handlers = all_handlers(),
+       .opened = options.egress.opened,
+       .dns_upstreams = options.egress.dns_upstreams,
+       .upstream_roots_pem = std::move(upstream_roots),
+       .default_limits = options.egress.limits}};
+  policies.on_refresh(&boundary.networks());
+  authorities.on_issued([&trust = boundary.trust()](const std::string& id) { trust.renew(id); });
   CO_TRY_DO(co_await sandboxes.start());
+  control::Services services{access, sandboxes, clock};
+  control::SandboxLog sandbox_log{sandboxes, clock};
+  control::SandboxTerms terms{access, sandboxes, clock};
+  terms.log_to(&sandbox_log);
   control::Snapshots snapshots{access, *node, sandboxes, clock};
   CO_TRY_DO(co_await snapshots.start());
   control::VolumeCells volume_cells{reactor, *node, sandboxes};
   io::OffloadPool bucket_threads{"s3", kBucketThreads, kMaxBucketQueue};
-  io::OffloadPool resolver_threads{"resolve", kResolverThreads, kMaxBucketQueue};
-  CO_TRY(const auto outgoing_tls, tls::Context::client({}));
   CO_TRY(auto endpoints, s3::EndpointPolicy::parse(options.s3_endpoints));
   s3::Surroundings buckets{.reactor = reactor,
                            .threads = bucket_threads,
@@ -213,6 +352,16 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                    .build_limits = build_limits,
                                    .directory = layout.db_mount() + "/images"}};
   CO_TRY_DO(co_await templates.start());
+  control::PreloadedInterpreters preloaded{{.reactor = reactor,
+                                            .pool = archive_threads,
+                                            .node = *node,
+                                            .sandboxes = sandboxes,
+                                            .limits = build_limits}};
+  contexts.interpreters().use(preloaded);
+  control::TemplateCatalog catalog{
+      {.store = access, .sandboxes = sandboxes, .jobs = templates, .clock = clock}};
+  CO_TRY_DO(co_await catalog.start());
+  control::BuildFiles build_files{templates, clock};
   io::OffloadPool file_threads{"files", kFileThreads, kMaxFileQueue};
   control::TreeArchives archives{file_threads};
   control::Diffs diffs{{.reactor = reactor,
@@ -224,28 +373,137 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                         .limits = build_limits,
                         .directory = layout.db_mount() + "/exports"}};
   CO_TRY_DO(co_await diffs.start());
-  service::native::NativeApi native{sandboxes, snapshots,  contexts,  identity, clock,
-                                    metrics,   &templates, &archives, &volumes, &diffs};
-
+  CO_TRY_DO(co_await services.start());
+  CO_TRY_DO(co_await terms.start());
+  control::VolumeNames volume_names{access, volumes, clock};
+  CO_TRY_DO(co_await volume_names.start());
+  CO_TRY(auto token_seed, co_await control::load_or_make_token_seed(access, keyring, clock));
+  const control::AccessTokens tokens{std::move(token_seed)};
+  control::Previews previews{access, sandboxes, clock};
+  CO_TRY_DO(co_await previews.start());
   CO_TRY(Fd port, open_port(options));
+  CO_TRY(control::PublicNames names,
+         control::make_public_names(options.domain, options.public_url, options.host,
+                                    port_of(port.get(), options.port), tls != nullptr));
+  const service::native::Published published{services, previews, names};
+  // Whatever certificate a service has: it is the sandbox itself that we have connected to.
+  CO_TRY(const auto service_tls, tls::Context::client({.verify = false}));
+  const ingress::Connect connect = [&ports = boundary.ports()](std::string team_id, std::string id,
+                                                               std::uint16_t number) {
+    return ports.connect(std::move(team_id), std::move(id), number);
+  };
+  ingress::Upstreams upstreams{reactor, connect, service_tls.get()};
+  ingress::ServiceRunner service_runner{contexts, sandboxes, upstreams};
+  services.on_changed([&service_runner](control::SandboxServicesPtr changed) {
+    service_runner.refresh(std::move(changed));
+  });
+  sandboxes.on_started([&](const control::Sandbox& sandbox) {
+    sandbox_log.add(sandbox.id, {.source = "sandbox", .message = "running"});
+    if (auto found = services.find(sandbox.id)) {
+      service_runner.refresh(std::move(found));
+    }
+  });
+  ingress::Gateway gateway{{.sandboxes = sandboxes,
+                            .terms = terms,
+                            .tokens = tokens,
+                            .services = services,
+                            .previews = previews,
+                            .runner = service_runner,
+                            .upstreams = upstreams,
+                            .names = names,
+                            .clock = clock,
+                            .metrics = metrics,
+                            .flows = &flow_log}};
+  control::SshKeys ssh_keys{access, clock};
+  CO_TRY_DO(co_await ssh_keys.load());
+  service::native::NativeApi native{sandboxes,
+                                    snapshots,
+                                    contexts,
+                                    identity,
+                                    clock,
+                                    metrics,
+                                    &templates,
+                                    &archives,
+                                    &volumes,
+                                    &diffs,
+                                    {.flows = &flow_log,
+                                     .approvals = &approvals,
+                                     .rules = &policies,
+                                     .opened = options.egress.opened},
+                                    &published,
+                                    &ssh_keys,
+                                    {.policies = &policies, .credentials = &credentials}};
+  SshParts ssh_parts{.reactor = reactor,
+                     .sandboxes = sandboxes,
+                     .keys = ssh_keys,
+                     .store = access,
+                     .keyring = keyring,
+                     .clock = clock,
+                     .native = native,
+                     .connect = connect};
+  CO_TRY(const auto ssh, co_await open_ssh(std::move(ssh_parts), options));
+
+  E2bDialect e2b{{.sandboxes = sandboxes,
+                  .terms = terms,
+                  .tokens = tokens,
+                  .log = sandbox_log,
+                  .snapshots = snapshots,
+                  .contexts = contexts,
+                  .identity = identity,
+                  .templates = templates,
+                  .catalog = catalog,
+                  .build_files = build_files,
+                  .volumes = volumes,
+                  .volume_names = volume_names,
+                  .policies = policies,
+                  .credentials = credentials,
+                  .gateway = gateway,
+                  .names = names,
+                  .clock = clock,
+                  .metrics = metrics}};
+
   CO_TRY(auto cors, http::parse_cors_policy(options.cors_origin));
   http::Handler handler = [&native](http::Exchange& exchange) { return native.handle(exchange); };
   if (cors) {
     handler = http::with_cors(*std::move(cors), std::move(handler));
   }
+  handler = [&gateway, api = std::move(handler)](http::Exchange& exchange) {
+    return gateway.handle(exchange, api);
+  };
+  handler = [&e2b, next = std::move(handler)](http::Exchange& exchange) {
+    return e2b.handle(exchange, next);
+  };
   http::Server server{reactor, std::move(port), std::move(handler), http::ServerLimits{},
                       metrics, {.tls = tls}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};
   serving.add("identity", identity.run());
+  serving.add("flow log", flow_log.run());
+  serving.add("proxy", boundary.proxy().run());
+  serving.add("networks", boundary.networks().run());
+  serving.add("trust", boundary.trust().run());
   serving.add("sandboxes", sandboxes.run());
+  serving.add("network policies", policies.run());
+  if (operator_policy) {
+    serving.add("operator policy", operator_policy->run(reactor, [&policies](egress::Policy next) {
+      policies.set_operator_policy(std::move(next));
+    }));
+  }
   serving.add("snapshots", snapshots.run());
   serving.add("volumes", volumes.run());
   serving.add("s3 volumes", s3_volumes.run());
   serving.add("volume files", volume_cells.run());
   serving.add("contexts", contexts.run());
+  serving.add("e2b", e2b.run());
+  serving.add("preloaded", preloaded.run());
   serving.add("templates", templates.run());
+  serving.add("template catalog", catalog.run());
+  serving.add("build files", build_files.run());
+  serving.add("services", service_runner.run());
+  if (ssh) {
+    serving.add("ssh", ssh->run());
+  }
   co_return co_await serving.run(reactor);
 }
 
@@ -253,6 +511,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
 
 Result<> run_api(const ApiOptions& options) {
   ::umask(077);
+  ::signal(SIGPIPE, SIG_IGN);  // splice(2) has no flag that would spare us the signal
   stop_inheriting(options.common.ready_fd);
   TRY_DO(follow_faults(options.common.fault_fd));
   TRY(std::string admin_hash, read_admin_hash(options.admin_fd));

@@ -7,7 +7,11 @@
 namespace atl::daemon {
 
 Result<Arguments> Arguments::parse(std::span<char* const> words,
-                                   const std::vector<std::string_view>& known_names) {
+                                   const std::vector<std::string_view>& known_names,
+                                   const std::vector<std::string_view>& repeatable_names) {
+  const auto is_in = [](const std::vector<std::string_view>& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+  };
   Arguments arguments;
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string_view word = words[i];
@@ -17,7 +21,8 @@ Result<Arguments> Arguments::parse(std::span<char* const> words,
     word.remove_prefix(2);
     const auto equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
-    if (std::ranges::find(known_names, name) == known_names.end()) {
+    const bool repeatable = is_in(repeatable_names, name);
+    if (!repeatable && !is_in(known_names, name)) {
       return fail(Code::kInvalidArgument, concat("unknown option: --", name));
     }
     std::string value;
@@ -31,16 +36,23 @@ Result<Arguments> Arguments::parse(std::span<char* const> words,
     if (value.empty()) {
       return fail(Code::kInvalidArgument, concat("--", name, " needs a value that is not empty"));
     }
-    if (!arguments.values_.emplace(name, std::move(value)).second) {
+    auto& values = arguments.values_[std::string{name}];
+    if (!values.empty() && !repeatable) {
       return fail(Code::kInvalidArgument, concat("--", name, " is given twice"));
     }
+    values.push_back(std::move(value));
   }
   return arguments;
 }
 
 std::string Arguments::text(std::string_view name, std::string_view otherwise) const {
   const auto found = values_.find(name);
-  return found == values_.end() ? std::string{otherwise} : found->second;
+  return found == values_.end() ? std::string{otherwise} : found->second.front();
+}
+
+std::vector<std::string> Arguments::texts(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
 }
 
 Result<std::uint64_t> Arguments::number(std::string_view name, std::uint64_t otherwise,
@@ -49,7 +61,7 @@ Result<std::uint64_t> Arguments::number(std::string_view name, std::uint64_t oth
   if (found == values_.end()) {
     return otherwise;
   }
-  const auto value = parse_u64(found->second);
+  const auto value = parse_u64(found->second.front());
   if (!value || *value > most) {
     return fail(Code::kInvalidArgument, concat("--", name, " is not a number from 0 to ", most));
   }

@@ -91,6 +91,34 @@ TEST(ServeOptionsTest, DefaultsAndValues) {
   EXPECT_EQ(some->log, LogFormat::kJson);
 }
 
+TEST(ServeOptionsTest, TheBoundarysMayBeRepeatedAndReachTheApi) {
+  const auto serve = parse_serve(
+      Words{{"--dns-upstream", "192.0.2.1", "--dns-upstream", "[2001:db8::1]:5353", "--open-egress",
+             "10.1.0.0/16", "--egress-connections", "50", "--egress-bandwidth", "10Mi"}}
+          .span());
+  ASSERT_TRUE(serve) << serve.error().message;
+  EXPECT_EQ(serve->egress.dns_upstreams.size(), 2U);
+  EXPECT_EQ(serve->egress.dns_upstreams[0].text(), "192.0.2.1:53");
+  EXPECT_EQ(serve->egress.limits.bytes_per_second_in, 10U << 20);
+  ApiOptions api;
+  api.common = {"/d", "/r", "abcd", 61042, 61043, LogFormat::kJson, 77, 9};
+  api.host = "127.0.0.1";
+  api.approval_timeout_seconds = 60;
+  api.admin_fd = 4;
+  api.secrets_fd = 5;
+  api.egress = serve->egress;
+  api.egress.roots_fd = 12;
+  auto words = to_words(api);
+  words.erase(words.begin());
+  const auto back = parse_api(Words{words}.span());
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->egress.dns_upstreams, serve->egress.dns_upstreams);
+  EXPECT_EQ(back->egress.opened, serve->egress.opened);
+  EXPECT_EQ(back->egress.limits.connections, 50U);
+  EXPECT_EQ(back->egress.limits.bytes_per_second_out, 10U << 20);
+  EXPECT_EQ(back->egress.roots_fd, 12);
+}
+
 TEST(ServeOptionsTest, RefusesWhatItDoesNotUnderstand) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"--lisen", "x"},
@@ -104,6 +132,11 @@ TEST(ServeOptionsTest, RefusesWhatItDoesNotUnderstand) {
                                              {"--listen", "::1:7070"},
                                              {"--pool-size", "big"},
                                              {"--pool-size", "0"},
+                                             {"--dns-upstream", "dns.example"},
+                                             {"--dns-upstream", "192.0.2.1:0"},
+                                             {"--open-egress", "10.0.0.1/8"},
+                                             {"--egress-connections", "many"},
+                                             {"--egress-bandwidth", "fast"},
                                              {"--log", "xml"}}) {
     EXPECT_FALSE(parse_serve(Words{words}.span())) << words.front();
   }

@@ -121,6 +121,9 @@ node::HelloAnswer make_hello(const runtime::Capabilities& capabilities,
           .live_fork = capabilities.live_fork,
           .freeze = capabilities.freeze,
           .disk_quota = status.quota,
+          .egress = capabilities.egress.possible,
+          .egress_ipv6 = capabilities.egress.ipv6,
+          .egress_reason = capabilities.egress.reason,
           .storage_backend = std::string{layers::backend_name(status.backend)},
           .pool_total_bytes = status.total_bytes};
 }

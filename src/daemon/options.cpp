@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "base/strings.h"
+#include "control/public_names.h"
 #include "daemon/arguments.h"
 #include "http/cors.h"
 #include "s3/endpoint.h"
@@ -24,33 +26,17 @@ Result<LogFormat> parse_log(const std::string& text) {
   return fail(Code::kInvalidArgument, "--log is json or text");
 }
 
-// "127.0.0.1:7070", "[::1]:7070", ":7070" (all addresses)
-Result<> parse_listen(const std::string& text, ServeOptions& options) {
-  const auto colon = text.rfind(':');
-  const auto port =
-      colon == text.npos ? std::nullopt : parse_u64(std::string_view{text}.substr(colon + 1));
-  if (!port || *port > UINT16_MAX) {
-    return fail(Code::kInvalidArgument,
-                concat("--listen ", text, ": expected ADDRESS:PORT, like 127.0.0.1:7070"));
-  }
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.contains(':')) {
-    return fail(Code::kInvalidArgument,
-                concat("--listen ", text, ": write an IPv6 address in brackets, like [::1]:7070"));
-  }
-  options.host = host.empty() ? "0.0.0.0" : host;
-  options.port = static_cast<std::uint16_t>(*port);
-  return {};
-}
-
 Result<int> parse_fd(const Arguments& arguments, std::string_view name) {
   if (!arguments.has(name)) {
     return -1;
   }
   TRY(const std::uint64_t fd, arguments.number(name, 0, kMaxNumber));
   return static_cast<int>(fd);
+}
+
+// The children may be elsewhere.
+std::string absolute_path(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).string();
 }
 
 constexpr std::string_view kCommonNames[] = {"data-dir", "run-dir",    "instance", "uid",     "gid",
@@ -112,26 +98,90 @@ std::vector<std::string> common_words(const char* command, const ChildOptions& o
   return words;
 }
 
+// The API process binds it, and has no privileges.
+Result<> check_ssh_listen(const std::string& text) {
+  if (text.empty()) {
+    return {};
+  }
+  constexpr std::uint16_t kFirstUnprivilegedPort = 1024;
+  TRY(const ListenAddress address, parse_listen_address("--ssh-listen", text));
+  if (address.port != 0 && address.port < kFirstUnprivilegedPort) {
+    return fail(Code::kInvalidArgument,
+                "--ssh-listen needs a port from 1024 on, like 2222: the process behind it has no "
+                "privileges");
+  }
+  return {};
+}
+
 }  // namespace
 
+Result<ListenAddress> parse_listen_address(std::string_view option, const std::string& text) {
+  const auto colon = text.rfind(':');
+  const auto port =
+      colon == text.npos ? std::nullopt : parse_u64(std::string_view{text}.substr(colon + 1));
+  if (!port || *port > UINT16_MAX) {
+    return fail(Code::kInvalidArgument,
+                concat(option, " ", text, ": expected ADDRESS:PORT, like 127.0.0.1:7070"));
+  }
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.contains(':')) {
+    return fail(Code::kInvalidArgument,
+                concat(option, " ", text, ": write an IPv6 address in brackets, like [::1]:7070"));
+  }
+  return ListenAddress{host.empty() ? "0.0.0.0" : host, static_cast<std::uint16_t>(*port)};
+}
+
 Result<ServeOptions> parse_serve(std::span<char* const> words) {
-  TRY(const Arguments arguments,
-      Arguments::parse(words, {"data-dir", "listen", "cache-dir", "user", "log", "pool-size",
-                               "guest-binary", "criu-dir", "dump-after", "tls-cert", "tls-key",
-                               "cors-origin", "fault-plan", "secrets-key", "allow-s3-endpoint"}));
+  TRY(const Arguments arguments, Arguments::parse(words,
+                                                  {"data-dir",
+                                                   "listen",
+                                                   "cache-dir",
+                                                   "user",
+                                                   "log",
+                                                   "pool-size",
+                                                   "guest-binary",
+                                                   "criu-dir",
+                                                   "dump-after",
+                                                   "tls-cert",
+                                                   "tls-key",
+                                                   "cors-origin",
+                                                   "fault-plan",
+                                                   "secrets-key",
+                                                   "allow-s3-endpoint",
+                                                   "approval-timeout",
+                                                   "egress-roots",
+                                                   "egress-connections",
+                                                   "egress-bandwidth",
+                                                   "domain",
+                                                   "public-url",
+                                                   "ssh-listen",
+                                                   "operator-policy",
+                                                   "allow-credential-endpoint",
+                                                   "credential-commands"},
+                                                  {"dns-upstream", "open-egress"}));
   ServeOptions options;
   options.data_dir = arguments.text("data-dir", options.data_dir);
   options.cache_dir = arguments.text("cache-dir");
   options.user = arguments.text("user");
   options.guest_binary = arguments.text("guest-binary");
   options.fault_plan = arguments.text("fault-plan");
-  TRY_DO(parse_listen(arguments.text("listen", "127.0.0.1:7070"), options));
+  TRY(auto listen, parse_listen_address("--listen", arguments.text("listen", "127.0.0.1:7070")));
+  options.host = std::move(listen.host);
+  options.port = listen.port;
+  options.ssh_listen = arguments.text("ssh-listen");
+  TRY_DO(check_ssh_listen(options.ssh_listen));
   TRY(options.log,
       parse_log(arguments.text("log", ::isatty(STDERR_FILENO) == 1 ? "text" : "json")));
   options.criu_dir = arguments.text("criu-dir", options.criu_dir);
   if (arguments.has("dump-after")) {
     TRY(const std::uint64_t seconds, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
     options.dump_after_seconds = static_cast<std::int64_t>(seconds);
+  }
+  if (arguments.has("approval-timeout")) {
+    TRY(const std::uint64_t seconds, arguments.number("approval-timeout", 1, kMaxApprovalSeconds));
+    options.approval_timeout_seconds = static_cast<std::int64_t>(seconds);
   }
   options.tls_certificate = arguments.text("tls-cert");
   options.tls_key = arguments.text("tls-key");
@@ -145,6 +195,17 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   if (auto policy = s3::EndpointPolicy::parse(options.s3_endpoints); !policy) {
     return fail(std::move(policy.error()).note("--allow-s3-endpoint"));
   }
+  TRY(options.egress, parse_egress(arguments));
+  options.domain = arguments.text("domain");
+  options.public_url = arguments.text("public-url");
+  TRY_DO(control::make_public_names(options.domain, options.public_url, options.host, options.port,
+                                    false));
+  options.credential_endpoints = arguments.text("allow-credential-endpoint");
+  if (auto policy = s3::EndpointPolicy::parse(options.credential_endpoints); !policy) {
+    return fail(std::move(policy.error()).note("--allow-credential-endpoint"));
+  }
+  options.operator_policy = absolute_path(arguments.text("operator-policy"));
+  options.credential_commands = absolute_path(arguments.text("credential-commands"));
   if (arguments.has("pool-size")) {
     const auto bytes = parse_quantity(arguments.text("pool-size"));
     if (!bytes || *bytes == 0) {
@@ -172,8 +233,13 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 Result<ApiOptions> parse_api(std::span<char* const> words) {
   TRY(const Arguments arguments,
       Arguments::parse(
-          words, with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin",
-                              "dump-after", "secrets-fd", "allow-s3-endpoint"})));
+          words,
+          with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin",
+                       "dump-after", "secrets-fd", "allow-s3-endpoint", "approval-timeout",
+                       "egress-roots-fd", "egress-connections", "egress-bandwidth", "domain",
+                       "public-url", "ssh-listen", "operator-policy", "allow-credential-endpoint",
+                       "credential-commands"}),
+          {"dns-upstream", "open-egress"}));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -185,8 +251,19 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   options.cors_origin = arguments.text("cors-origin", options.cors_origin);
   TRY(const std::uint64_t dump_after, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
   options.dump_after_seconds = static_cast<std::int64_t>(dump_after);
+  TRY(const std::uint64_t approval_timeout,
+      arguments.number("approval-timeout", 1, kMaxApprovalSeconds));
+  options.approval_timeout_seconds = static_cast<std::int64_t>(approval_timeout);
   TRY(options.secrets_fd, parse_fd(arguments, "secrets-fd"));
   options.s3_endpoints = arguments.text("allow-s3-endpoint");
+  TRY(options.egress, parse_egress(arguments));
+  TRY(options.egress.roots_fd, parse_fd(arguments, "egress-roots-fd"));
+  options.domain = arguments.text("domain");
+  options.public_url = arguments.text("public-url");
+  options.ssh_listen = arguments.text("ssh-listen");
+  options.operator_policy = arguments.text("operator-policy");
+  options.credential_endpoints = arguments.text("allow-credential-endpoint");
+  options.credential_commands = arguments.text("credential-commands");
   return options;
 }
 
@@ -210,13 +287,29 @@ std::vector<std::string> to_words(const ApiOptions& options) {
   add(words, "--admin-fd", concat(options.admin_fd));
   add(words, "--cors-origin", options.cors_origin);
   add(words, "--dump-after", concat(options.dump_after_seconds));
+  add(words, "--approval-timeout", concat(options.approval_timeout_seconds));
   add(words, "--secrets-fd", concat(options.secrets_fd));
-  if (!options.s3_endpoints.empty()) {
-    add(words, "--allow-s3-endpoint", options.s3_endpoints);
+  for (const auto& [name, value] : {std::pair{"--allow-s3-endpoint", options.s3_endpoints},
+                                    {"--operator-policy", options.operator_policy},
+                                    {"--allow-credential-endpoint", options.credential_endpoints},
+                                    {"--credential-commands", options.credential_commands}}) {
+    if (!value.empty()) {
+      add(words, name, value);
+    }
+  }
+  if (!options.domain.empty()) {
+    add(words, "--domain", options.domain);
+  }
+  if (!options.public_url.empty()) {
+    add(words, "--public-url", options.public_url);
+  }
+  if (!options.ssh_listen.empty()) {
+    add(words, "--ssh-listen", options.ssh_listen);
   }
   if (options.tls_fd >= 0) {
     add(words, "--tls-fd", concat(options.tls_fd));
   }
+  append_words(options.egress, words);
   return words;
 }
 

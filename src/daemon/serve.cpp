@@ -126,6 +126,15 @@ Result<Fd> open_fault_plan(const ServeOptions& options) {
   return plan;
 }
 
+// The same for what the API process trusts upstream servers by.
+Result<Fd> load_egress_roots(const EgressOptions& options) {
+  if (options.roots_file.empty()) {
+    return Fd{};
+  }
+  TRY(const std::string pem, read_file(options.roots_file, kMaxRootsBytes));
+  return seal_in_memory(pem);
+}
+
 Result<Fd> load_secrets_key(const ServeOptions& options, const Layout& layout) {
   TRY(auto text, options.secrets_key.empty() ? load_or_make_secrets_key(layout.secrets_key())
                                              : load_given_secrets_key(options.secrets_key));
@@ -158,6 +167,9 @@ Result<> run_serve(const ServeOptions& options) {
   TRY(const Fd admin_key, seal_in_memory(admin_key_hash));
   TRY(const Fd secrets_key, load_secrets_key(options, layout));
   TRY(const Fd tls_identity, load_tls_identity(options));
+  TRY(const Fd egress_roots, load_egress_roots(options.egress));
+  EgressOptions egress = options.egress;
+  egress.roots_fd = egress_roots ? egress_roots.get() : -1;
   TRY(const Fd fault_plan, open_fault_plan(options));
   TRY(const Fd signals, open_signals());
   TRY_DO(enter_private_mounts());
@@ -190,8 +202,16 @@ Result<> run_serve(const ServeOptions& options) {
                .tls_fd = tls_identity ? tls_identity.get() : -1,
                .cors_origin = options.cors_origin,
                .dump_after_seconds = options.dump_after_seconds,
+               .approval_timeout_seconds = options.approval_timeout_seconds,
                .secrets_fd = secrets_key.get(),
-               .s3_endpoints = options.s3_endpoints},
+               .s3_endpoints = options.s3_endpoints,
+               .egress = egress,
+               .domain = options.domain,
+               .public_url = options.public_url,
+               .ssh_listen = options.ssh_listen,
+               .operator_policy = options.operator_policy,
+               .credential_endpoints = options.credential_endpoints,
+               .credential_commands = options.credential_commands},
        .notifier = notifier,
        .signals = signals.get(),
        .greeter = greeter_words(options, layout)}};

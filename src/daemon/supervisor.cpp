@@ -77,7 +77,8 @@ Result<> Supervisor::start_api() {
   ApiOptions options = parts_.api;
   options.common.ready_fd = pipe.write_end.get();
   std::vector<int> fds = {options.common.ready_fd, options.admin_fd, options.secrets_fd};
-  for (const int optional_fd : {options.listen_fd, options.tls_fd, options.common.fault_fd}) {
+  for (const int optional_fd :
+       {options.listen_fd, options.tls_fd, options.egress.roots_fd, options.common.fault_fd}) {
     if (optional_fd >= 0) {
       fds.push_back(optional_fd);
     }

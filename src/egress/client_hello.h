@@ -15,7 +15,7 @@
 
 namespace atl::egress {
 
-inline constexpr std::size_t kMaxClientHelloBytes = 64 * 1024;
+inline constexpr std::size_t kMaxClientHelloBytes = std::size_t{64} * 1024;
 
 struct ClientHello {
   std::string server_name;  // as sent; empty when there is none

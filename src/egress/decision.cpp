@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "egress/request_path.h"
 
 namespace atl::egress {
 namespace {
@@ -73,6 +74,11 @@ bool contains(const std::vector<std::string>& list, std::string_view value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+// What is denied is denied however it is written: some servers do not mind the case.
+bool contains_ignore_case(const std::vector<std::string>& list, std::string_view value) {
+  return std::ranges::any_of(list, [&](const auto& one) { return equals_ignore_case(one, value); });
+}
+
 // "/repos" and "/repos/" cover "/repos/x"; neither covers "/repository".
 bool path_has_prefix(std::string_view path, std::string_view prefix) {
   if (!path.starts_with(prefix)) {
@@ -103,15 +109,16 @@ bool value_match(const ValueMatch& match, std::span<const NameValue> pairs, bool
 
 // Empty when the rule has nothing against the request.
 std::string http_violation(const ProtocolRule& rule, const RequestFacts& request) {
-  if (contains(rule.methods.denied, request.method)) {
+  if (contains_ignore_case(rule.methods.denied, request.method)) {
     return concat("the method ", request.method, " is denied");
   }
   if (!rule.methods.allowed.empty() && !contains(rule.methods.allowed, request.method)) {
     return concat("the method ", request.method, " is not allowed");
   }
-  if (contains(rule.paths.denied, request.path) ||
-      has_prefix_in(rule.path_prefixes.denied, request.path)) {
-    return "the path is denied";
+  for (const auto& path : {std::string{request.path}, path_without_parameters(request.path)}) {
+    if (contains(rule.paths.denied, path) || has_prefix_in(rule.path_prefixes.denied, path)) {
+      return "the path is denied";
+    }
   }
   const bool paths_are_listed = !rule.paths.allowed.empty() || !rule.path_prefixes.allowed.empty();
   if (paths_are_listed && !contains(rule.paths.allowed, request.path) &&
@@ -241,6 +248,25 @@ Decision decide_request(PolicyStack policies, const Flow& flow, const RequestFac
     }
   }
   return allowed;
+}
+
+bool looks_at_paths(PolicyStack policies, const Flow& flow) {
+  const auto match_does = [](const std::optional<HttpMatch>& match) {
+    return match && (!match->paths.empty() || !match->path_prefixes.empty());
+  };
+  const auto protocol_rule_does = [&](const ProtocolRule& rule) {
+    return covers_flow(rule, flow) &&
+           (match_does(rule.http_match) || !rule.paths.allowed.empty() ||
+            !rule.paths.denied.empty() || !rule.path_prefixes.allowed.empty() ||
+            !rule.path_prefixes.denied.empty());
+  };
+  const auto credential_rule_does = [&](const CredentialRule& rule) {
+    return rule.enabled && covers_flow(rule, flow) && match_does(rule.http_match);
+  };
+  return std::ranges::any_of(policies, [&](const NamedPolicy& named) {
+    return std::ranges::any_of(named.policy->protocol_rules, protocol_rule_does) ||
+           std::ranges::any_of(named.policy->credential_rules, credential_rule_does);
+  });
 }
 
 std::vector<const ProtocolRule*> mcp_rules(PolicyStack policies, const Flow& flow,

@@ -68,6 +68,8 @@ struct RequestFacts {
 bool http_match(const HttpMatch& match, const RequestFacts& request);
 // By the first HTTP rule of each policy that covers the flow and the request.
 Decision decide_request(PolicyStack policies, const Flow& flow, const RequestFacts& request);
+// A rule that covers the flow asks about paths: they must have one reading.
+bool looks_at_paths(PolicyStack policies, const Flow& flow);
 // The MCP rules that cover the flow and the request, one for each policy at most.
 std::vector<const ProtocolRule*> mcp_rules(PolicyStack policies, const Flow& flow,
                                            const RequestFacts& request);

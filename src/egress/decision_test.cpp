@@ -157,9 +157,20 @@ TEST(Requests, MethodsAndPaths) {
   EXPECT_EQ(judge("GET", "/repos"), Action::kAllow);
   EXPECT_EQ(judge("GET", "/repository"), Action::kDeny);
   EXPECT_EQ(judge("GET", "/repos/secret"), Action::kDeny);
+  EXPECT_EQ(judge("GET", "/repos/secret;x=y"), Action::kDeny);
+  EXPECT_EQ(judge("GET", "/repos;x/secret"), Action::kDeny);
+  EXPECT_EQ(judge("GET", "/repos/other;x=y"), Action::kAllow);
   EXPECT_EQ(judge("POST", "/repos/x"), Action::kDeny);
   EXPECT_EQ(decide_request(stack, flow("b.example"), {.method = "POST", .path = "/"}).action,
             Action::kAllow);
+}
+
+TEST(Requests, ADeniedMethodIsDeniedInAnyCase) {
+  const Stack stack{Policy{.protocol_rules = {{.methods = {.denied = {"DELETE"}}}}}};
+  for (const std::string_view method : {"DELETE", "delete", "Delete"}) {
+    EXPECT_EQ(decide_request(stack, flow("a.example"), {.method = method, .path = "/"}).action,
+              Action::kDeny);
+  }
 }
 
 TEST(Requests, CredentialRulesMatchTheirRequestOnly) {

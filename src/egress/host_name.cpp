@@ -71,12 +71,12 @@ std::optional<DomainPattern> DomainPattern::parse(std::string_view text) {
     pattern.text_ = "*";
     return pattern;
   }
-  const bool wildcard = text.starts_with("*.");
-  const auto name = normal_host_name(wildcard ? text.substr(2) : text);
+  const std::string_view prefix = text.starts_with("*.") ? "*." : text.starts_with('.') ? "." : "";
+  const auto name = normal_host_name(text.substr(prefix.size()));
   if (!name) {
     return std::nullopt;
   }
-  pattern.text_ = wildcard ? concat("*.", *name) : *name;
+  pattern.text_ = concat(prefix, *name);
   return pattern;
 }
 
@@ -84,12 +84,15 @@ bool DomainPattern::matches(std::string_view name) const {
   if (text_ == "*") {
     return true;
   }
-  if (!text_.starts_with("*.")) {
-    return name == text_;
+  const std::string_view text = text_;
+  if (text.starts_with('.')) {
+    return name.size() > text.size() && name.ends_with(text);
   }
-  const auto apex = std::string_view{text_}.substr(2);
-  return name == apex || (name.size() > apex.size() && name.ends_with(apex) &&
-                          name[name.size() - apex.size() - 1] == '.');
+  if (!text.starts_with("*.")) {
+    return name == text;
+  }
+  return name == text.substr(2) ||
+         (name.size() > text.size() - 1 && name.ends_with(text.substr(1)));
 }
 
 }  // namespace atl::egress

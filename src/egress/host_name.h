@@ -18,7 +18,8 @@ std::optional<std::string> normal_host_name(std::string_view text);
 // The same, for what is asked of DNS: underscores are allowed.
 std::optional<std::string> normal_dns_name(std::string_view text);
 
-// "example.com", or "*.example.com" for it and all below it, or "*" for every name.
+// "example.com", or "*.example.com" for it and all below it, or ".example.com" for all below it but
+// not itself, or "*" for every name.
 class DomainPattern {
  public:
   static std::optional<DomainPattern> parse(std::string_view text);
@@ -28,7 +29,7 @@ class DomainPattern {
   bool operator==(const DomainPattern&) const = default;
 
  private:
-  std::string text_;  // as compared, "*." kept
+  std::string text_;  // as compared, "*." or "." kept
 };
 
 }  // namespace atl::egress

@@ -52,6 +52,15 @@ TEST(DomainPattern, AWildcardCoversTheApexAndWhatIsBelowIt) {
   EXPECT_TRUE(DomainPattern::parse("*")->matches("anything.example"));
 }
 
+TEST(DomainPattern, ALeadingDotIsForWhatIsBelowAlone) {
+  const auto pattern = *DomainPattern::parse(".Example.com");
+  EXPECT_EQ(pattern.text(), ".example.com");
+  EXPECT_TRUE(pattern.matches("a.example.com"));
+  EXPECT_TRUE(pattern.matches("a.b.example.com"));
+  EXPECT_FALSE(pattern.matches("example.com"));
+  EXPECT_FALSE(pattern.matches("evilexample.com"));
+}
+
 TEST(DomainPattern, OneStarAtTheBeginningOnly) {
   for (const auto* text : {"", "*.", "a.*.com", "**.com", "*com", "*.*.com", "https://a.com",
                            "a.com/", "a.com:443", "1.2.3.4", "*.1.2.3.4"}) {

@@ -119,6 +119,18 @@ std::string McpPolicy::tool_denial(std::string_view name) const {
 }
 
 // REQUIRES: a tools/call whose params and name were checked.
+namespace {
+
+// Servers that trim names would read another one than we did. Blanks beyond ASCII are trimmed too,
+// so a name begins and ends in ASCII.
+bool is_plain_name(std::string_view name) {
+  const auto edge = [](char c) { return c > 0x20 && c < 0x7f; };
+  return !name.empty() && edge(name.front()) && edge(name.back()) &&
+         std::ranges::none_of(name, [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; });
+}
+
+}  // namespace
+
 std::string McpPolicy::call_denial(const Json& message) const {
   const Json& params = *message.find("params");
   const auto& name = *params.find("name")->as_string();
@@ -171,6 +183,9 @@ Result<std::string> McpPolicy::judge_message(const Json& message, McpVerdict& ve
     return refuse("the method is no text");
   }
   const auto& name = *method->as_string();
+  if (!is_plain_name(name)) {
+    return refuse("the method has blanks around it or control characters in it");
+  }
   if (name == "tools/list" && id != nullptr) {
     verdict.list_ids.insert(id->dump());
   }
@@ -186,6 +201,9 @@ Result<std::string> McpPolicy::judge_message(const Json& message, McpVerdict& ve
   const Json* tool = params->find("name");
   if (tool == nullptr || tool->as_string() == nullptr) {
     return refuse("tools/call names no tool");
+  }
+  if (!is_plain_name(*tool->as_string())) {
+    return refuse("the tool's name has blanks around it or control characters in it");
   }
   verdict.operations.push_back(concat("tools/call ", *tool->as_string()));
   return call_denial(message);

@@ -44,6 +44,15 @@ TEST_F(Mcp, ToolsAreAllowedAndDeniedByName) {
   EXPECT_EQ(*answer.find("error")->find("code")->as_integer(), kMcpDeniedCode);
 }
 
+TEST_F(Mcp, NamesThatSomeServersTrimAreRefused) {
+  for (const auto* name : {" delete_repo", "delete_repo ", R"(delete_repo\u0000)",
+                           R"(\tdelete_repo)", R"(delete_repo\u00a0)", "", R"(delete\nrepo)"}) {
+    EXPECT_FALSE(policy_->judge(call(name))) << name;
+  }
+  EXPECT_FALSE(policy_->judge(R"({"jsonrpc":"2.0","id":1,"method":" tools/call","params":{}})"));
+  EXPECT_TRUE(judge(call("two words")).allowed);
+}
+
 TEST_F(Mcp, ArgumentsCount) {
   EXPECT_TRUE(judge(call("read", R"({"path":"/tmp/x"})")).allowed);
   EXPECT_FALSE(judge(call("read", R"({"path":"/etc/passwd"})")).allowed);

@@ -7,7 +7,7 @@
 namespace atl::egress {
 namespace {
 
-constexpr std::size_t kMaxDecodedBytes = 64 * 1024;
+constexpr std::size_t kMaxDecodedBytes = std::size_t{64} * 1024;
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') {

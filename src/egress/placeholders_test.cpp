@@ -69,12 +69,39 @@ TEST(RequestPath, OneForm) {
   EXPECT_EQ(canonical_path("/a/%62%2D/c%20d%c3%bc"), "/a/b-/c%20d%C3%BC");
   EXPECT_EQ(canonical_path("/"), "/");
   EXPECT_EQ(canonical_path("/a//b/"), "/a//b/");
-  for (const auto* path :
-       {"",       "a",      "//host/x",  "/a/../b",  "/a/./b", "/a/..",    "/%2e%2e/b",
-        "/a%2fb", "/a%5Cb", "/a\\b",     "/a%00",    "/a%0d",  "/a%",      "/a%2",
-        "/a%zz",  "/a b",   "/a/..;x/b", "/a%252fb", "/a?b",   "http://x/"}) {
+  for (const auto* path : {"",
+                           "a",
+                           "//host/x",
+                           "/a/../b",
+                           "/a/./b",
+                           "/a/..",
+                           "/%2e%2e/b",
+                           "/a%2fb",
+                           "/a%5Cb",
+                           "/a\\b",
+                           "/a%00",
+                           "/a%0d",
+                           "/a%",
+                           "/a%2",
+                           "/a%zz",
+                           "/a b",
+                           "/a/..;x/b",
+                           "/a%252fb",
+                           "/a?b",
+                           "http://x/",
+                           "/a/%c0%ae%c0%ae/b",
+                           "/a/..%3b/b",
+                           "/a/%2e%3Bx/b",
+                           "/%ff"}) {
     EXPECT_FALSE(canonical_path(path)) << path;
   }
+}
+
+TEST(RequestPath, WithoutParameters) {
+  EXPECT_EQ(path_without_parameters("/"), "/");
+  EXPECT_EQ(path_without_parameters("/a;x=y/b;z"), "/a/b");
+  EXPECT_EQ(path_without_parameters("/a%3Bx/"), "/a/");
+  EXPECT_EQ(path_without_parameters("/a//b/"), "/a//b/");
 }
 
 }  // namespace

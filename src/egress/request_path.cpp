@@ -1,5 +1,7 @@
 #include "egress/request_path.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 
 namespace atl::egress {
@@ -34,6 +36,10 @@ Result<> append_escape(std::string_view path, std::size_t at, std::string& out) 
   if (decoded == '/' || decoded == '\\' || decoded == '%' || control) {
     return ambiguous("it has an encoded slash, backslash, percent sign or control character");
   }
+  const auto byte = static_cast<unsigned char>(decoded);
+  if (byte == 0xc0 || byte == 0xc1 || byte > 0xf4) {
+    return ambiguous("it has an escape that no UTF-8 text has; some read a dot or a slash there");
+  }
   if (is_unreserved(decoded)) {
     out += decoded;
   } else {
@@ -45,13 +51,23 @@ Result<> append_escape(std::string_view path, std::size_t at, std::string& out) 
   return {};
 }
 
-// "..;x" is ".." to servers that cut off parameters.
+// "..;x" is ".." to servers that cut off parameters, to some also when the semicolon is escaped.
 bool is_dot_segment(std::string_view segment) {
-  const auto name = segment.substr(0, segment.find(';'));
+  const auto name = segment.substr(0, std::min(segment.find(';'), segment.find("%3B")));
   return name == "." || name == "..";
 }
 
 }  // namespace
+
+std::string path_without_parameters(std::string_view path) {
+  std::string out;
+  for (const auto segment : split(path, '/')) {
+    out += segment.substr(0, std::min(segment.find(';'), segment.find("%3B")));
+    out += '/';
+  }
+  out.pop_back();
+  return out;
+}
 
 Result<std::string> canonical_path(std::string_view path) {
   if (!path.starts_with('/') || path.starts_with("//")) {

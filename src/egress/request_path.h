@@ -16,5 +16,8 @@ namespace atl::egress {
 
 // REQUIRES: the path of a target, without its query. kInvalidArgument says what is ambiguous.
 Result<std::string> canonical_path(std::string_view path);
+// "/a;x=y/b" as servers read it that cut off parameters: "/a/b". What is denied is denied in this
+// form too. REQUIRES: a canonical path.
+std::string path_without_parameters(std::string_view path);
 
 }  // namespace atl::egress

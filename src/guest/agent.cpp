@@ -16,6 +16,7 @@
 #include "guest/file_worker.h"
 #include "guest/host_keys.h"
 #include "guest/limits.h"
+#include "guest/socket_search.h"
 #include "guest/warm_worker.h"
 
 namespace atl::guest {
@@ -169,6 +170,9 @@ void Agent::begin(Connection& connection, Kind kind, std::string_view payload) {
     case Kind::kCapture:
       serve_capture(connection, payload);
       return;
+    case Kind::kFindSocket:
+      serve_socket_search(connection, payload);
+      return;
     case Kind::kRevive:
       processes_.revive(connection, payload);
       return;
@@ -247,6 +251,30 @@ void Agent::serve_capture(Connection& connection, std::string_view payload) {
   connection.close();  // the worker has it now
 }
 
+void Agent::serve_socket_search(Connection& connection, std::string_view payload) {
+  const auto request = decode_find_socket(payload);
+  if (!request) {
+    connection.send_error(request.error());
+    return;
+  }
+  if (searches_.size() >= kMaxSocketSearches) {
+    connection.send_error(Error{Code::kResourceExhausted,
+                                "the sandbox already looks for other holders of sockets",
+                                "resource_exhausted"});
+    return;
+  }
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    connection.send_error(errno_error("starting a worker"));
+    return;
+  }
+  if (pid == 0) {
+    run_socket_search(connection.socket(), *request, processes_.leaders());
+  }
+  searches_.insert(pid);
+  connection.close();  // the worker has it now
+}
+
 void Agent::on_drained(Connection& connection) {
   if (connection.process != nullptr) {
     connection.process->on_drained(connection);
@@ -292,7 +320,7 @@ void Agent::close_connections() {
   for (Connection& connection : connections_) {
     connection.close();
   }
-  for (const auto& workers : {file_workers_, watchers_, captures_}) {
+  for (const auto& workers : {file_workers_, watchers_, captures_, searches_}) {
     for (const pid_t pid : workers) {
       ::kill(pid, SIGKILL);
     }
@@ -327,6 +355,7 @@ void Agent::on_child() {
       file_workers_.erase(pid);
       watchers_.erase(pid);
       captures_.erase(pid);
+      searches_.erase(pid);
     }
   }
   processes_.check_removals();

@@ -36,6 +36,7 @@ class Agent final : private Connection::Owner {
   void begin(Connection& connection, Kind kind, std::string_view payload);
   void serve_file(Connection& connection, Kind kind, std::string_view payload);
   void serve_capture(Connection& connection, std::string_view payload);
+  void serve_socket_search(Connection& connection, std::string_view payload);
   void sweep();
   void close_connections();
 
@@ -55,6 +56,7 @@ class Agent final : private Connection::Owner {
   std::set<pid_t> file_workers_;
   std::set<pid_t> watchers_;
   std::set<pid_t> captures_;
+  std::set<pid_t> searches_;  // for holders of sockets
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
   bool may_be_a_copy_ = false;  // a dump was about to be made

@@ -87,9 +87,11 @@ class AgentWarm : public AgentTest {
     }
     return channel;
   }
-  Image capture(const std::string& id, std::uint32_t pid, std::uint64_t max_bytes = 1ULL << 30) {
+  Image capture(const std::string& id, std::uint32_t pid, std::uint64_t max_bytes = 1ULL << 30,
+                bool own_memory = false) {
     TestClient client = connect();
-    EXPECT_TRUE(client.send(Kind::kCapture, encode(CaptureRequest{id, pid, 3, max_bytes})));
+    EXPECT_TRUE(
+        client.send(Kind::kCapture, encode(CaptureRequest{id, pid, 3, max_bytes, own_memory})));
     const auto frame = client.receive();
     if (!frame || frame->kind != Kind::kImage) {
       const auto error = frame ? decode_error(frame->payload) : Error{};
@@ -99,11 +101,11 @@ class AgentWarm : public AgentTest {
   }
   // Starts the program and takes the image of its copy.
   Image capture(TestClient& client, const SpawnRequest& request,
-                std::uint64_t max_bytes = 1ULL << 30) {
+                std::uint64_t max_bytes = 1ULL << 30, bool own_memory = false) {
     const std::string said = channel_until(client, "copied ");
     const auto line = said.substr(said.find("copied ") + 7);
     const auto pid = static_cast<std::uint32_t>(std::strtoul(line.c_str(), nullptr, 10));
-    return capture(request.process_id, pid, max_bytes);
+    return capture(request.process_id, pid, max_bytes, own_memory);
   }
   TestClient revive(const Image& image, SpawnRequest request, const std::string& id) {
     request.process_id = id;
@@ -148,6 +150,20 @@ TEST_F(AgentWarm, CopiesGoOnWhereTheOriginalWas) {
   const auto table = list();
   EXPECT_TRUE(table.at("p").running);
   EXPECT_EQ(table.at("a").argv, request.argv);
+}
+
+TEST_F(AgentWarm, CopiesMayHaveMemoryOfTheirOwn) {
+  const auto request = program("p");
+  TestClient client = spawn(request);
+  const Image image = capture(client, request, 1ULL << 30, true);
+  ASSERT_EQ(image.refused, "");
+  const auto described = decode_warm_image(image.description);
+  ASSERT_TRUE(described);
+  for (const Mapping& mapping : described->mappings) {
+    EXPECT_NE(mapping.kind, MappingKind::kImage);
+  }
+  TestClient copy = revive(image, request, "a");
+  EXPECT_NE(channel_until(copy, "woken ").find("woken 42 4 7 8388608\n"), std::string::npos);
 }
 
 TEST_F(AgentWarm, FilesLimitsAndSignalsComeAlong) {
@@ -265,14 +281,16 @@ TEST_F(AgentWarm, AWrongImageEndsItsProcessAlone) {
   auto parsed = decode_warm_image(image.description);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(encode(*parsed), image.description);
-  for (int which = 0; which < 4; ++which) {
+  for (int which = 0; which < 5; ++which) {
     WarmImage wrong = *parsed;
     if (which == 0) {
       wrong.registers.assign(wrong.registers.size(), '\x5a');
     } else if (which == 1) {
-      wrong.paths.front() = "/nowhere/at/all";
+      wrong.files.front().path = "/nowhere/at/all";
     } else if (which == 2) {
       wrong.program = "/nowhere/program";
+    } else if (which == 3) {
+      ++wrong.files.front().modified_ns;  // replaced since
     } else {
       wrong.mappings.front().protection = 0;
     }

@@ -12,8 +12,9 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t kGatheredBytes = 16 * 1024;  // smaller payloads are copied together
-constexpr std::size_t kFirstInputBytes = 32 * 1024;
+constexpr std::size_t kGatheredBytes =
+    std::size_t{16} * 1024;  // smaller payloads are copied together
+constexpr std::size_t kFirstInputBytes = std::size_t{32} * 1024;
 
 }  // namespace
 

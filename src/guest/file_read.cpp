@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "base/strings.h"
 #include "guest/files.h"
@@ -16,43 +17,83 @@ namespace atl::guest {
 Result<> stat_file(FileChannel& channel, const PathRequest& request) {
   const std::string path = clean_path(request.path);
   TRY(auto info, describe(AT_FDCWD, path, path));
+  if (request.details) {
+    AccountNames names;
+    info.details = find_details(info, names);
+  }
   return channel.send(Kind::kFile, encode(info));
 }
 
+namespace {
+
+// A directory and, as far down as was asked for, what is in its directories. Symlinks below are
+// entries, not ways.
+class Listing {
+ public:
+  Listing(FileChannel& channel, const PathRequest& request) : channel_(channel) {
+    if (request.details) {
+      names_.emplace();
+    }
+  }
+
+  Result<> send(const std::string& path, int flags, std::uint32_t depth) {
+    Fd fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags)};
+    if (!fd) {
+      return fail_file("listing", path);
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory{::fdopendir(fd.get()), ::closedir};
+    if (!directory) {
+      return fail_file("listing", path);
+    }
+    fd.release();
+    const std::string prefix = path == "/" ? path : path + "/";
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(directory.get());
+      if (entry == nullptr) {
+        return errno != 0 ? Result<>{fail_file("listing", path)} : Result<>{};
+      }
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") {
+        TRY_DO(send_entry(::dirfd(directory.get()), name, prefix + name, depth));
+      }
+    }
+  }
+
+ private:
+  Result<> send_entry(int directory, const std::string& name, const std::string& path,
+                      std::uint32_t depth) {
+    auto info = describe(directory, name, path);
+    if (!info) {  // removed since?
+      return info.error().reason == "file_not_found" ? Result<>{}
+                                                     : Result<>{fail(std::move(info).error())};
+    }
+    if (names_) {
+      info->details = find_details(*info, *names_);
+    }
+    TRY_DO(channel_.send(Kind::kFile, encode(*info)));
+    if (depth <= 1 || info->type != FileType::kDirectory || path.size() > kMaxPathBytes) {
+      return {};
+    }
+    auto below = send(path, O_NOFOLLOW, depth - 1);
+    // What went away, or may not be looked into, has nothing to show; a client that went away ends
+    // it all.
+    const bool hidden = !below && (below.error().reason == "file_not_found" ||
+                                   below.error().reason == "path_not_directory" ||
+                                   below.error().reason == "permission_denied");
+    return hidden ? Result<>{} : below;
+  }
+
+  FileChannel& channel_;
+  std::optional<AccountNames> names_;
+};
+
+}  // namespace
+
 Result<> list_directory(FileChannel& channel, const PathRequest& request) {
-  const std::string path = clean_path(request.path);
-  Fd fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)};
-  if (!fd) {
-    return fail_file("listing", path);
-  }
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory{::fdopendir(fd.get()), ::closedir};
-  if (!directory) {
-    return fail_file("listing", path);
-  }
-  fd.release();
-  const std::string prefix = path == "/" ? path : path + "/";
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(directory.get());
-    if (entry == nullptr) {
-      if (errno != 0) {
-        return fail_file("listing", path);
-      }
-      return channel.send(Kind::kEnd);
-    }
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") {
-      continue;
-    }
-    auto info = describe(::dirfd(directory.get()), name, prefix + name);
-    if (!info) {
-      if (info.error().reason == "file_not_found") {
-        continue;  // removed since
-      }
-      return fail(std::move(info).error());
-    }
-    TRY_DO(channel.send(Kind::kFile, encode(*info)));
-  }
+  Listing listing{channel, request};
+  TRY_DO(listing.send(clean_path(request.path), 0, request.depth));
+  return channel.send(Kind::kEnd);
 }
 
 Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
@@ -71,7 +112,10 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
     return fail_file("reading", path);
   }
   if (!S_ISREG(status.st_mode)) {
-    return fail(Code::kFailedPrecondition, concat(path, " is not a regular file"), "path_not_file");
+    return fail(
+        Code::kFailedPrecondition,
+        concat(path, S_ISDIR(status.st_mode) ? " is a directory" : " is not a regular file"),
+        "path_not_file");
   }
   if (request.offset > static_cast<std::uint64_t>(INT64_MAX) ||
       (request.offset > 0 && ::lseek(fd.get(), static_cast<off_t>(request.offset), SEEK_SET) < 0)) {

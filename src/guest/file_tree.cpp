@@ -137,7 +137,12 @@ Result<> remove_path(FileChannel& channel, const RemoveRequest& request) {
 
 Result<> change_mode(FileChannel& channel, const ChangeModeRequest& request) {
   const std::string path = clean_path(request.path);
-  if (::chmod(path.c_str(), request.mode) != 0) {
+  const bool owned = request.uid != UINT32_MAX || request.gid != UINT32_MAX;
+  // Before the mode: the kernel takes set-id bits away with the owner.
+  if (owned && ::chown(path.c_str(), request.uid, request.gid) != 0) {
+    return fail_file("changing the owner of", path);
+  }
+  if (request.mode != UINT32_MAX && ::chmod(path.c_str(), request.mode) != 0) {
     return fail_file("changing the mode of", path);
   }
   return done(channel);

@@ -10,25 +10,39 @@
 #include "guest/files.h"
 #include "guest/identity.h"
 #include "guest/spawn.h"
+#include "guest/trust.h"
 
 namespace atl::guest {
 namespace {
 
 constexpr int kSocketFd = 3;
 
-Result<> become(const std::string& user) {
+Result<Identity> become(const std::string& user) {
   if (user.starts_with(kOwnerPrefix)) {
-    return act_for_owner(std::string_view{user}.substr(kOwnerPrefix.size()));
+    TRY(auto owner, find_owner(std::string_view{user}.substr(kOwnerPrefix.size())));
+    TRY_DO(act_for_owner(owner));
+    return owner;
   }
-  TRY(const auto identity, find_identity(user));
-  return assume_identity(identity);
+  TRY(auto identity, find_identity(user));
+  TRY_DO(assume_identity(identity));
+  return identity;
+}
+
+template <class Request>
+void expand_paths(Request& request, const Identity& identity) {
+  request.path = expand_home(request.path, identity);
+}
+void expand_paths(MoveRequest& request, const Identity& identity) {
+  request.source = expand_home(request.source, identity);
+  request.destination = expand_home(request.destination, identity);
 }
 
 template <class Request>
 Result<> serve(FileChannel& channel, Result<Request> request,
                Result<> (*operation)(FileChannel&, const Request&)) {
   TRY_DO(request);
-  TRY_DO(become(request->user));
+  TRY(const auto identity, become(request->user));
+  expand_paths(*request, identity);
   TRY_DO(operation(channel, *request));
   return {};
 }
@@ -65,6 +79,10 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
       TRY(const auto request, decode_diff(payload));  // of root, always: nobody else may see it all
       return send_diff(channel, request);
     }
+    case Kind::kInstallTrust: {
+      TRY(const auto request, decode_trust(payload));  // as root: the stores are the system's
+      return install_trust(channel, request);
+    }
     default:
       return fail(Code::kInvalidArgument, "not a file request", "malformed");
   }
@@ -73,7 +91,7 @@ Result<> dispatch(FileChannel& channel, Kind kind, std::string_view payload) {
 }  // namespace
 
 bool is_file_request(Kind kind) {
-  return kind >= Kind::kStat && kind <= Kind::kDiff;
+  return (kind >= Kind::kStat && kind <= Kind::kDiff) || kind == Kind::kInstallTrust;
 }
 
 void run_file_worker(int socket, Kind kind, std::string_view payload,

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -190,6 +191,7 @@ class Stage {
     if (name_.empty()) {
       return copy_into_target();
     }
+    TRY_DO(set_attributes(fd_.get()));
     const mode_t mode = target_.existing ? target_.existing->st_mode & 07777 : request_.mode;
     const unsigned flags = request_.only_new ? RENAME_NOREPLACE : 0;
     if (::fchmod(fd_.get(), mode) != 0 ||
@@ -201,13 +203,31 @@ class Stage {
       return fail_file("writing", request_.path);
     }
     name_.clear();
+    tell_watchers();
     return {};
   }
 
  private:
+  Result<> set_attributes(int file) {
+    for (const auto& [name, value] : request_.attributes) {
+      if (::fsetxattr(file, name.c_str(), value.data(), value.size(), 0) != 0) {
+        return fail_file("setting an attribute of", request_.path);
+      }
+    }
+    return {};
+  }
+
+  // Whoever uploads so expects that those who watch see a write, and a rename is none. Asking for
+  // room that the file has is one to the kernel, and leaves alone what others write to it by now.
+  void tell_watchers() {
+    if (request_.take_ownership && ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, 1) != 0) {
+      errno = 0;  // nobody is told; the file is there all the same
+    }
+  }
+
   bool take_owner() {
     struct stat status{};
-    if (!target_.existing || ::fstat(fd_.get(), &status) != 0) {
+    if (!target_.existing || request_.take_ownership || ::fstat(fd_.get(), &status) != 0) {
       return true;
     }
     const bool same =
@@ -233,6 +253,7 @@ class Stage {
     if (!out || ::lseek(fd_.get(), 0, SEEK_SET) != 0) {
       return fail_file("writing", request_.path);
     }
+    TRY_DO(set_attributes(out.get()));
     return copy_content(fd_.get(), out.get());
   }
 

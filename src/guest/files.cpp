@@ -2,9 +2,13 @@
 #include "guest/files.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/random.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/strings.h"
@@ -105,6 +109,45 @@ Result<FileInfo> describe(int directory, const std::string& name, const std::str
     info.link_target = std::move(target);
   }
   return info;
+}
+
+FileDetails find_details(const FileInfo& info, AccountNames& names) {
+  FileDetails details;
+  details.owner = names.user(info.uid);
+  details.group = names.group(info.gid);
+  details.resolved_type = info.type;
+  if (info.type == FileType::kSymlink) {
+    struct stat status{};
+    details.resolved_type = FileType::kOther;
+    std::string resolved(PATH_MAX, '\0');
+    if (::stat(info.path.c_str(), &status) == 0 &&
+        ::realpath(info.path.c_str(), resolved.data()) != nullptr) {
+      details.resolved_type = make_file_info({}, {}, status).type;
+      details.resolved_path = resolved.c_str();
+    }
+    return details;
+  }
+  // Without opening it: that could wait, or count as a use.
+  const ssize_t needed = ::llistxattr(info.path.c_str(), nullptr, 0);
+  if (needed <= 0) {
+    return details;
+  }
+  std::string list(static_cast<std::size_t>(needed), '\0');
+  const ssize_t listed = ::llistxattr(info.path.c_str(), list.data(), list.size());
+  std::string_view rest{list.data(), listed > 0 ? static_cast<std::size_t>(listed) : 0};
+  std::size_t bytes = 0;
+  for (; !rest.empty(); rest.remove_prefix(std::min(rest.find('\0') + 1, rest.size()))) {
+    const std::string name{rest.substr(0, rest.find('\0'))};
+    std::string value(kMaxAttributeBytes, '\0');
+    const bool wanted = name.starts_with("user.") && details.attributes.size() < kMaxAttributes;
+    const ssize_t got =
+        wanted ? ::lgetxattr(info.path.c_str(), name.c_str(), value.data(), value.size()) : -1;
+    if (got >= 0 && (bytes += name.size() + static_cast<std::size_t>(got)) <= kMaxAttributeBytes) {
+      value.resize(static_cast<std::size_t>(got));
+      details.attributes.push_back({name, std::move(value)});
+    }
+  }
+  return details;
 }
 
 Result<> make_directories(const std::string& path) {

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "guest/file_channel.h"
+#include "guest/identity.h"
 #include "guest/wire.h"
 
 namespace atl::guest {
@@ -47,6 +48,8 @@ FileInfo make_file_info(const std::string& name, const std::string& path,
                         const struct stat& status);
 // lstat of `name` in `directory`, with the target when it is a symlink.
 Result<FileInfo> describe(int directory, const std::string& name, const std::string& path);
+// What takes more than that. Best effort: what cannot be read is left out.
+FileDetails find_details(const FileInfo& info, AccountNames& names);
 
 // mkdir -p with mode 0755.
 Result<> make_directories(const std::string& path);

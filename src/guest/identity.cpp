@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/strings.h"
 #include "guest/limits.h"
+#include "guest/wire.h"
 
 namespace atl::guest {
 namespace {
@@ -148,6 +149,42 @@ Result<Identity> find_identity(std::string_view user) {
   return resolve_identity(user, read_account_file("/etc/passwd"), read_account_file("/etc/group"));
 }
 
+std::string expand_home(const std::string& path, const Identity& identity) {
+  if (path != "~" && !path.starts_with("~/")) {
+    return path;
+  }
+  const std::string rest = path.substr(1);
+  if (identity.home == "/") {
+    return rest.empty() ? "/" : rest;
+  }
+  return identity.home + rest;
+}
+
+AccountNames::AccountNames()
+    : AccountNames(read_account_file("/etc/passwd"), read_account_file("/etc/group")) {}
+
+AccountNames::AccountNames(std::string_view passwd, std::string_view group) {
+  const auto collect = [](std::string_view text, std::map<std::uint32_t, std::string>& names) {
+    for_each_line(text, 3, [&names](const std::vector<std::string_view>& fields) {
+      const auto id = parse_id(fields[2]);
+      if (id && fields[0].size() <= kMaxUserBytes) {
+        names.emplace(*id, fields[0]);
+      }
+      return false;
+    });
+  };
+  collect(passwd, users_);
+  collect(group, groups_);
+}
+
+const std::string& AccountNames::user(uid_t uid) {
+  return users_.try_emplace(uid, concat(uid)).first->second;
+}
+
+const std::string& AccountNames::group(gid_t gid) {
+  return groups_.try_emplace(gid, concat(gid)).first->second;
+}
+
 Result<> assume_identity(const Identity& identity) {
   if (::setgroups(identity.groups.size(), identity.groups.data()) != 0) {
     // An agent without privileges (development) can only be itself.
@@ -170,19 +207,32 @@ Result<> assume_identity(const Identity& identity) {
   return {};
 }
 
-Result<> act_for_owner(std::string_view ids) {
-  const auto colon = ids.find(':');
-  const auto uid = parse_id(ids.substr(0, colon));
-  const auto gid = colon == ids.npos ? std::nullopt : parse_id(ids.substr(colon + 1));
-  if (!uid || !gid) {
-    return fail(Code::kInvalidArgument, "an owner is given as uid:gid", "bad_user");
+Result<Identity> find_owner(std::string_view owner) {
+  const auto colon = owner.find(':');
+  const auto uid = parse_id(owner.substr(0, colon));
+  if (colon == std::string_view::npos && !owner.empty() && !uid) {
+    return find_identity(owner);
   }
+  const auto gid = colon == owner.npos ? std::nullopt : parse_id(owner.substr(colon + 1));
+  if (!uid || !gid) {
+    return fail(Code::kInvalidArgument, "an owner is given by name or as uid:gid", "bad_user");
+  }
+  Identity identity;
+  identity.uid = *uid;
+  identity.gid = *gid;
+  identity.name = concat(*uid);
+  identity.home = "/";
+  return identity;
+}
+
+Result<> act_for_owner(const Identity& owner) {
   // Both answer with what was before; asking for nothing tells whether it worked.
-  (void)::setfsgid(*gid);
-  (void)::setfsuid(*uid);
-  if (static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) != *gid ||
-      static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) != *uid) {
-    return fail(Code::kNotFound, concat("ids ", ids, " do not exist in this sandbox"),
+  (void)::setfsgid(owner.gid);
+  (void)::setfsuid(owner.uid);
+  if (static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) != owner.gid ||
+      static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) != owner.uid) {
+    return fail(Code::kNotFound,
+                concat("ids ", owner.uid, ":", owner.gid, " do not exist in this sandbox"),
                 "user_not_found");
   }
   // With another id for files the kernel has put root's rights on files aside.

@@ -21,7 +21,7 @@ constexpr const char* kOpaque = "user.overlay.opaque";
 constexpr const char* kWhiteout = "user.overlay.whiteout";
 constexpr std::string_view kOverlay = "user.overlay.";
 constexpr std::string_view kEscaped = "user.overlay.overlay.";
-constexpr std::size_t kMaxListBytes = 64 * 1024;  // the kernel's own bound
+constexpr std::size_t kMaxListBytes = std::size_t{64} * 1024;  // the kernel's own bound
 
 // 'y': hides everything below; 'x': has marked files as whiteouts; 0: neither.
 char opaque_mark(int directory) {

@@ -39,6 +39,7 @@ Process::Process(Owner& owner, Loop& loop, JournalBudget& budget, std::uint64_t 
       input_(loop),
       sources_{Source{loop}, Source{loop}, Source{loop}},
       channel_input_(loop),
+      forget_after_ms_(static_cast<std::int64_t>(request.forget_after_ms)),
       unread_matters_(request.keep && request.journal_bytes >= 4 * kJournalChunkBytes),
       idle_timeout_ms_(static_cast<std::int64_t>(request.idle_timeout_ms)),
       active_at_ms_(monotonic_ms()) {
@@ -279,6 +280,9 @@ void Process::on_leader_exit(int wait_status) {
   info_.exit.idle_timed_out = idle_timed_out_ && info_.exit.signal == SIGKILL;
   timeout_at_ms_.reset();
   idle_at_ms_.reset();
+  if (forget_after_ms_ > 0) {
+    forget_at_ms_ = monotonic_ms() + forget_after_ms_;
+  }
   input_.close();
   channel_input_.close();
   begin_drain();
@@ -321,6 +325,7 @@ void Process::forget() {
   removing_ = false;
   remove_kill_at_ms_.reset();
   hang_up_at_ms_.reset();
+  forget_at_ms_.reset();
   forgotten_ = true;
   for (Connection* waiter : removers_) {
     waiter->send(Kind::kDone);

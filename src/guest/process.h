@@ -146,6 +146,8 @@ class Process {
 
   std::optional<std::int64_t> timeout_at_ms_;
   std::optional<std::int64_t> remove_kill_at_ms_;
+  const std::int64_t forget_after_ms_;
+  std::optional<std::int64_t> forget_at_ms_;
   std::optional<std::int64_t> hang_up_at_ms_;  // again, while a terminal is being removed
   std::uint64_t read_offset_ = 0;              // some reader has had everything before it
   bool unread_matters_;                        // its first reader may still come

@@ -38,6 +38,9 @@ void Process::on_deadline(std::int64_t now_ms) {
     }
     check_removed();
   }
+  if (forget_at_ms_ && *forget_at_ms_ <= now_ms) {
+    forget();
+  }
 }
 
 void Process::ask_to_end() {
@@ -63,8 +66,8 @@ void Process::check_idle(std::int64_t now_ms) {
 
 std::optional<std::int64_t> Process::next_deadline_ms() const {
   std::optional<std::int64_t> next;
-  for (const auto& deadline :
-       {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_, hang_up_at_ms_, reader_grace_at_ms_}) {
+  for (const auto& deadline : {timeout_at_ms_, idle_at_ms_, remove_kill_at_ms_, hang_up_at_ms_,
+                               reader_grace_at_ms_, forget_at_ms_}) {
     if (deadline && (!next || *deadline < *next)) {
       next = deadline;
     }

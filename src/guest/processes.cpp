@@ -90,7 +90,8 @@ Result<CaptureOrder> Processes::order_capture(std::string_view payload) {
                                  .channel = request.channel,
                                  .output_inode = inodes.output,
                                  .error_inode = inodes.error_output,
-                                 .max_bytes = request.max_bytes},
+                                 .max_bytes = request.max_bytes,
+                                 .own_memory = request.own_memory},
                       .user = process->info().user};
 }
 
@@ -263,6 +264,14 @@ void Processes::sweep() {
   if (processes_.size() != before) {
     on_deadline_changed();
   }
+}
+
+std::vector<Leader> Processes::leaders() const {
+  std::vector<Leader> leaders;
+  for (const auto& process : processes_) {
+    leaders.push_back({process->pid(), process->id()});
+  }
+  return leaders;
 }
 
 std::size_t Processes::count() const {

@@ -15,6 +15,7 @@
 #include "guest/journal.h"
 #include "guest/loop.h"
 #include "guest/process.h"
+#include "guest/socket_search.h"
 #include "guest/warm_revival.h"
 #include "guest/warm_worker.h"
 
@@ -47,6 +48,8 @@ class Processes final : private Process::Owner {
   // Erases what nobody needs any more. Not during event delivery.
   void sweep();
   std::size_t count() const;
+  // Whoever leads a session in the sandbox, with its id.
+  std::vector<Leader> leaders() const;
 
  private:
   struct OrphanPipe {

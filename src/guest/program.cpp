@@ -111,7 +111,8 @@ std::vector<std::string> complete_environment(std::vector<std::string> env,
   return env;
 }
 
-Result<std::string> enter_directory(const std::string& cwd, const Identity& identity) {
+Result<std::string> enter_directory(const std::string& asked, const Identity& identity) {
+  const std::string cwd = expand_home(asked, identity);
   if (cwd.empty()) {
     if (::chdir(identity.home.c_str()) == 0) {
       return identity.home;

@@ -15,6 +15,9 @@
 #include "guest/child_ends.h"
 #include "guest/identity.h"
 #include "guest/program.h"
+#include "guest/sftp_server.h"
+#include "guest/trust.h"
+#include "guest/wire_sftp.h"
 
 namespace atl::guest {
 namespace {
@@ -81,11 +84,16 @@ Error become_program(const SpawnRequest& request, const rlimit& file_limit) {
   if (!cwd) {
     return std::move(cwd).error();
   }
-  const auto env = complete_environment(request.env, *identity, request.pty.has_value());
+  auto env = complete_environment(request.env, *identity, request.pty.has_value());
+  add_trust_variables(env);
   if (auto written = write_all(kStatusFd, encode_report({*cwd, identity->name})); !written) {
     return std::move(written).error();
   }
   reset_signals();
+  if (request.argv.size() == 1 && request.argv.front() == kSftpProgram) {
+    ::close(kStatusFd);  // as an exec would: it has begun
+    ::_exit(sftp::serve(STDIN_FILENO, STDOUT_FILENO));
+  }
   return execute(request.argv, env);
 }
 

@@ -20,7 +20,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t kMaxStatusFileBytes = 64 * 1024;
+constexpr std::size_t kMaxStatusFileBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kScratchDistance = 4096;  // below the stack, where nothing lives
 
 std::string proc(pid_t pid, std::string_view file) {

@@ -22,6 +22,7 @@ struct CaptureSource {
   std::uint64_t output_inode = 0;  // of the pipes to the agent; 0: none
   std::uint64_t error_inode = 0;
   std::uint64_t max_bytes = 0;  // of memory that exists nowhere else
+  bool own_memory = false;      // what is made of it shares none with the image
 };
 
 struct Captured {
@@ -34,7 +35,7 @@ Result<Captured> capture_process(const CaptureSource& source);
 
 // The parts of it.
 Result<std::vector<Descriptor>> capture_descriptors(const CaptureSource& source);
-// Fills in mappings, paths, the kernel's mappings and the size; answers the memory file.
+// Fills in mappings, files, the kernel's mappings and the size; answers the memory file.
 Result<Fd> capture_memory(const CaptureSource& source, WarmImage& image);
 
 // Why a process cannot be captured.

@@ -9,7 +9,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 2;
 constexpr std::uint64_t kMaxAddress = 0x7ffffffff000;
 
 std::unexpected<Error> malformed(std::string_view what) {
@@ -69,7 +69,7 @@ Result<> check_mappings(const WarmImage& image) {
     const bool file =
         mapping.kind == MappingKind::kFile || mapping.kind == MappingKind::kSharedFile;
     const bool memory = !file && mapping.kind != MappingKind::kAnonymous;
-    if ((file && mapping.path >= image.paths.size()) ||
+    if ((file && mapping.path >= image.files.size()) ||
         (memory && (mapping.offset > image.memory_bytes ||
                     mapping.bytes > image.memory_bytes - mapping.offset))) {
       return malformed("a mapping of the image is of nothing");
@@ -85,7 +85,7 @@ Result<> check_mappings(const WarmImage& image) {
 
 Result<> check(const WarmImage& image) {
   TRY_DO(check_mappings(image));
-  for (const std::string& path : image.paths) {
+  for (const auto& [path, bytes, modified_ns] : image.files) {
     if (!is_path(path)) {
       return malformed("a path of the image is malformed");
     }
@@ -180,7 +180,11 @@ Result<> take_lists(ByteReader& in, WarmImage& image) {
 std::string encode(const WarmImage& image) {
   ByteWriter out;
   out.u32(kFormatVersion).string(image.machine).string(image.program).string(image.name);
-  out.string(image.directory).u32(image.file_mask).u64(image.memory_bytes).strings(image.paths);
+  out.string(image.directory).u32(image.file_mask).u64(image.memory_bytes);
+  out.u32(static_cast<std::uint32_t>(image.files.size()));
+  for (const MappedFile& file : image.files) {
+    out.string(file.path).u64(file.bytes).u64(file.modified_ns);
+  }
   out.u32(static_cast<std::uint32_t>(image.mappings.size()));
   for (const Mapping& mapping : image.mappings) {
     put(out, mapping);
@@ -223,9 +227,15 @@ Result<WarmImage> decode_warm_image(std::string_view bytes) {
   image.directory = in.string();
   image.file_mask = in.u32();
   image.memory_bytes = in.u64();
-  image.paths = in.strings();
-  if (image.paths.size() > kMaxMappedFiles) {
+  const std::uint32_t file_count = in.u32();
+  if (file_count > kMaxMappedFiles) {
     return malformed("the image has too many parts");
+  }
+  for (std::uint32_t i = 0; i < file_count && in.ok(); ++i) {
+    MappedFile& file = image.files.emplace_back();
+    file.path = in.string();
+    file.bytes = in.u64();
+    file.modified_ns = in.u64();
   }
   TRY_DO(take_lists(in, image));
   for (ResourceLimit& limit : image.limits) {

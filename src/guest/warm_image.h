@@ -8,6 +8,8 @@
 // bounds what is allocated, and the kernel checks the rest.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -27,13 +29,21 @@ enum class MappingKind : std::uint8_t {
   kSharedFile = 6,
 };
 
+// A file that is mapped, and how to see that it is not the one it was: a sandbox may have replaced
+// a library before it gets the image.
+struct MappedFile {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::uint64_t modified_ns = 0;
+};
+
 struct Mapping {
   MappingKind kind = MappingKind::kAnonymous;
   std::uint64_t start = 0;
   std::uint64_t bytes = 0;
   std::uint32_t protection = 0;  // PROT_*
   std::uint64_t offset = 0;      // in the memory file or in the file
-  std::uint32_t path = 0;        // of a file: which of the image's paths
+  std::uint32_t path = 0;        // of a file: which of the image's files
 };
 
 // Pages the kernel gives every process (the clock and the fast system calls): where they were, each
@@ -79,8 +89,8 @@ struct WarmImage {
   std::string name;
   std::string directory;
   std::uint32_t file_mask = 022;
-  std::vector<std::string> paths;  // of mapped files
-  std::vector<Mapping> mappings;   // in the order of their addresses
+  std::vector<MappedFile> files;  // that are mapped
+  std::vector<Mapping> mappings;  // in the order of their addresses
   std::vector<KernelMapping> kernel_mappings;
   std::vector<Descriptor> descriptors;
   std::vector<SignalAction> signal_actions;
@@ -108,9 +118,15 @@ inline constexpr std::size_t kMaxMappedFiles = 1024;
 inline constexpr std::size_t kMaxKernelMappings = 8;
 inline constexpr std::size_t kMaxDescriptors = 512;
 inline constexpr std::uint32_t kMaxDescriptorNumber = 65535;
-inline constexpr std::size_t kMaxRegisterBytes = 16 * 1024;
+inline constexpr std::size_t kMaxRegisterBytes = std::size_t{16} * 1024;
 inline constexpr std::size_t kMaxAuxiliaryBytes = 1024;
 inline constexpr std::uint64_t kPageBytes = 4096;
+
+inline std::uint64_t modified_ns(const struct stat& file) {
+  constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
+  return static_cast<std::uint64_t>(file.st_mtim.tv_sec) * kNanosecondsPerSecond +
+         static_cast<std::uint64_t>(file.st_mtim.tv_nsec);
+}
 
 std::string encode(const WarmImage& image);
 Result<WarmImage> decode_warm_image(std::string_view bytes);

@@ -18,7 +18,7 @@ WarmImage whole_image() {
   image.name = "python3";
   image.directory = "/home/user";
   image.memory_bytes = 4 * kPageBytes;
-  image.paths = {"/usr/lib/libc.so.6"};
+  image.files = {{"/usr/lib/libc.so.6", 1000, 2000}};
   image.mappings = {
       {.kind = MappingKind::kFile, .start = 0x7f0000000000, .bytes = kPageBytes, .protection = 5},
       {.kind = MappingKind::kImage, .start = 0x7f0000002000, .bytes = 2 * kPageBytes},
@@ -94,6 +94,9 @@ TEST(WarmImage, RequestsAreReadAsTheyWereWritten) {
   const auto capture = decode_capture(encode(CaptureRequest{"p", 12, 903, 1ULL << 40}));
   ASSERT_TRUE(capture);
   EXPECT_EQ(encode(*capture), encode(CaptureRequest{"p", 12, 903, 1ULL << 40}));
+  EXPECT_FALSE(capture->own_memory);
+  const auto own = decode_capture(encode(CaptureRequest{"p", 12, 903, 1, true}));
+  EXPECT_TRUE(own && own->own_memory);
   EXPECT_FALSE(decode_capture(encode(CaptureRequest{"p", 1, 903, 1})));
   EXPECT_FALSE(decode_capture(encode(CaptureRequest{"p", 12, 1 << 16, 1})));
   EXPECT_FALSE(decode_capture(encode(CaptureRequest{"p", 12, 903, 0})));

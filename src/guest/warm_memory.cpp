@@ -25,9 +25,10 @@ namespace {
 
 constexpr std::size_t kMaxMapsBytes = 4U << 20;
 constexpr std::uint64_t kChunkBytes = 1U << 20;
-constexpr std::uint64_t kShortGapBytes = 64 * 1024;  // copied over instead of being left out
+constexpr std::uint64_t kShortGapBytes =
+    std::uint64_t{64} * 1024;  // copied over instead of being left out
 // Mappings of files up to this size are copied too: opening a file costs every child more.
-constexpr std::uint64_t kSmallFileBytes = 256 * 1024;
+constexpr std::uint64_t kSmallFileBytes = std::uint64_t{256} * 1024;
 constexpr std::uint64_t kMaxScannedPages = 4ULL << 20;
 constexpr std::uint64_t kPagePresent = 1ULL << 63;
 constexpr std::uint64_t kPageSwapped = 1ULL << 62;
@@ -140,9 +141,11 @@ Result<std::vector<Area>> MemoryCapture::read_areas() const {
 
 std::uint32_t MemoryCapture::path_number(const std::string& path) {
   const auto [found, added] =
-      path_numbers_.emplace(path, static_cast<std::uint32_t>(image_.paths.size()));
+      path_numbers_.emplace(path, static_cast<std::uint32_t>(image_.files.size()));
   if (added) {
-    image_.paths.push_back(path);
+    struct stat file{};
+    (void)::stat(path.c_str(), &file);
+    image_.files.push_back({path, static_cast<std::uint64_t>(file.st_size), modified_ns(file)});
   }
   return found->second;
 }
@@ -338,6 +341,9 @@ Result<> MemoryCapture::add(const Area& area) {
 Result<Fd> MemoryCapture::run() {
   TRY_DO(open_files());
   TRY(const auto areas, read_areas());
+  if (source_.own_memory) {
+    image_kind_ = MappingKind::kCopy;
+  }
   for (const Area& area : areas) {
     for (const std::string_view allocator : {"jemalloc", "tcmalloc", "mimalloc"}) {
       if (area.name.find(allocator) != std::string::npos) {
@@ -347,7 +353,7 @@ Result<Fd> MemoryCapture::run() {
   }
   for (const Area& area : areas) {
     TRY_DO(add(area));
-    if (image_.mappings.size() > kMaxMappings || image_.paths.size() > kMaxMappedFiles ||
+    if (image_.mappings.size() > kMaxMappings || image_.files.size() > kMaxMappedFiles ||
         image_.kernel_mappings.size() > kMaxKernelMappings) {
       return cannot_capture("its memory has too many parts", "image_too_large");
     }

@@ -130,7 +130,7 @@ void Steps::map_file(const Mapping& mapping) {
     }
     const std::uint64_t flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     add(SYS_openat,
-        {static_cast<std::uint64_t>(AT_FDCWD), keep(image_.paths[mapping.path]),
+        {static_cast<std::uint64_t>(AT_FDCWD), keep(image_.files[mapping.path].path),
          flags | static_cast<std::uint64_t>(writes ? O_RDWR : O_RDONLY)},
         kKeepResult);
     open_path_ = mapping.path;
@@ -237,7 +237,7 @@ Result<RestorePlan> Steps::make(std::uint64_t kernel_pages) {
   for (const Mapping& mapping : image_.mappings) {
     const bool file =
         mapping.kind == MappingKind::kFile || mapping.kind == MappingKind::kSharedFile;
-    text_bytes += file ? image_.paths[mapping.path].size() + 16 : 0;
+    text_bytes += file ? image_.files[mapping.path].path.size() + 16 : 0;
   }
   std::uint64_t kernel_bytes = 0;
   for (const KernelMapping& mapping : image_.kernel_mappings) {

@@ -108,6 +108,19 @@ Result<> open_one(const Descriptor& descriptor, const Numbers& numbers) {
   return {};
 }
 
+Result<> check_files(const WarmImage& image) {
+  for (const MappedFile& mapped : image.files) {
+    struct stat file{};
+    if (::stat(mapped.path.c_str(), &file) != 0 ||
+        static_cast<std::uint64_t>(file.st_size) != mapped.bytes ||
+        modified_ns(file) != mapped.modified_ns) {
+      return fail(Code::kFailedPrecondition, concat(mapped.path, " is not the file it was"),
+                  "file_changed");
+    }
+  }
+  return {};
+}
+
 // What the image had and this sandbox does not allow stays as the sandbox has it.
 void set_limits(const WarmImage& image) {
   for (std::size_t i = 0; i < image.limits.size(); ++i) {
@@ -138,6 +151,7 @@ Result<> become_stub(const SpawnRequest& request, const WarmImage& image, const 
   if (::chdir(image.directory.c_str()) != 0) {
     return fail(errno_error(concat("changing to ", image.directory)));
   }
+  TRY_DO(check_files(image));
   for (const Descriptor& descriptor : image.descriptors) {
     TRY_DO(open_one(descriptor, numbers));
   }

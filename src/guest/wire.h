@@ -28,7 +28,9 @@
 //   kReadTree          (kTreeEntry, kData*)*, kEnd
 //   kWriteTree         kTreeDone (after the client's kEnd)         (kTreeEntry, kData*)*, kEnd
 //   kSearch            kMatch*, kEnd (with a SearchEnd)
+//   kInstallTrust      kDone
 //   kDiff              (kChange, kData*)*, kEnd; kSynced in between: still at it
+//   kFindSocket        kSocketHolder
 //
 // Processes. A process has a caller-chosen id. With `keep` it outlives the connection and stays
 // in the guest's table, with its exit status and journal, until kRemoveProcess; without, closing
@@ -51,7 +53,10 @@
 // whatever the answer.
 //
 // Files. Paths are absolute and resolved inside the sandbox by a child that has the caller's
-// identity (`user`), so ordinary permissions apply and the host never follows a guest path.
+// identity (`user`), so ordinary permissions apply and the host never follows a guest path. A path
+// may also begin with the user's home directory as ~ or ~/, and so may a working directory.
+// "owner:NAME" or "owner:UID:GID" as the user of a file request: root's rights, but what is made
+// belongs to that user.
 //
 // Trees. A tree is a sequence of entries with paths relative to its root; exactly `size` bytes of
 // kData follow the entry of a file, whatever becomes of the file meanwhile. Nothing in a tree can
@@ -78,7 +83,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::uint32_t kMaxPayloadBytes = 256 * 1024;
 inline constexpr std::uint32_t kDefaultJournalBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxProcessIdBytes = 64;
-inline constexpr std::size_t kMaxLabelBytes = 16 * 1024;
+inline constexpr std::size_t kMaxLabelBytes = std::size_t{16} * 1024;
 
 enum class Kind : std::uint8_t {
   // Requests.
@@ -105,6 +110,8 @@ enum class Kind : std::uint8_t {
   kSearch = 21,
   kSyncFile = 22,
   kDiff = 23,
+  kFindSocket = 24,
+  kInstallTrust = 26,
   // Client frames inside an operation.
   kStdin = 30,         // raw bytes
   kStdinEnd = 31,      // empty
@@ -132,6 +139,7 @@ enum class Kind : std::uint8_t {
   kSynced = 65,  // empty
   kChange = 66,
   kImage = 67,  // the description, for a guest alone
+  kSocketHolder = 68,
 };
 
 struct FrameHeader {
@@ -142,7 +150,7 @@ struct FrameHeader {
 // Limits that both sides keep to. They make every answer fit into one frame.
 inline constexpr std::size_t kMaxUserBytes = 256;
 inline constexpr std::size_t kMaxArguments = 8192;
-inline constexpr std::size_t kMaxArgvBytes = 192 * 1024;  // with 4 bytes per argument
+inline constexpr std::size_t kMaxArgvBytes = std::size_t{192} * 1024;  // with 4 bytes per argument
 inline constexpr std::size_t kMaxVariables = 4096;
 inline constexpr std::uint32_t kMaxJournalBytes = 64 * 1024 * 1024;
 inline constexpr std::uint64_t kMaxTimeoutMs = 366ULL * 24 * 3600 * 1000;
@@ -179,6 +187,8 @@ struct SpawnRequest {
   // limit on the length of a line), newlines as the program writes them.
   bool pty_driven = false;
   std::string label;  // whatever the client wants to find again in the table
+  // With `keep`: so long after its end the process leaves the table by itself; 0: never.
+  std::uint64_t forget_after_ms = 0;
 };
 
 // Whether guests of this machine know kCapture and kRevive.
@@ -187,7 +197,7 @@ inline constexpr bool kWarmForks = true;
 #else
 inline constexpr bool kWarmForks = false;
 #endif
-inline constexpr std::size_t kMaxDescriptionBytes = 160 * 1024;
+inline constexpr std::size_t kMaxDescriptionBytes = std::size_t{160} * 1024;
 inline constexpr std::uint32_t kMaxChannelNumber = 65535;
 
 struct CaptureRequest {
@@ -195,6 +205,9 @@ struct CaptureRequest {
   std::uint32_t pid = 0;        // of the copy, as the sandbox sees it
   std::uint32_t channel = 0;    // the number that its channel has
   std::uint64_t max_bytes = 0;  // of its memory; at least 1
+  // What is made of it has memory of its own from the beginning, not the image's until it writes.
+  // Then it can be dumped like any other process (docs/memory-dump.md).
+  bool own_memory = false;
 };
 
 struct ReviveRequest {
@@ -246,10 +259,30 @@ struct ProcessInfo {
   std::string label;
 };
 
+// Whom programs in the sandbox shall trust besides the authorities they know.
+struct TrustRequest {
+  std::string certificate_pem;  // empty: nobody any more
+  std::string subject_hash;     // 8 hexadecimal digits, as OpenSSL names files by it
+  std::string user;             // whose own stores are served besides root's; may be empty
+};
+inline constexpr std::size_t kMaxTrustPemBytes = std::size_t{16} * 1024;
+
 struct SignalProcessRequest {
   std::string process_id;
   std::uint32_t signal = 0;  // 1..64, to the process group
 };
+
+// Who has a socket with this local port, of its connections first.
+struct FindSocketRequest {
+  bool datagrams = false;
+  std::uint16_t port = 0;
+};
+struct SocketHolder {
+  std::uint32_t pid = 0;   // 0: nobody is known
+  std::string program;     // its name
+  std::string process_id;  // of the table's process that started it; may be empty
+};
+inline constexpr std::size_t kMaxProgramBytes = 64;
 
 struct Pong {
   std::uint32_t protocol_version = kProtocolVersion;
@@ -260,6 +293,7 @@ struct Pong {
 // of ids, no NUL bytes, absolute paths, and that the encoded request fits into one frame.
 Result<> validate(const SpawnRequest& request);
 Result<> validate_path(std::string_view path);
+Result<> validate_user_path(std::string_view path);  // absolute, or in the home directory
 Result<> validate_process_id(std::string_view process_id);
 Result<> validate_tree_path(std::string_view path);
 Result<> validate(const SearchRequest& request);
@@ -270,6 +304,7 @@ std::string encode(const CaptureRequest& request);
 std::string encode(const ReviveRequest& request);
 std::string encode(const AttachRequest& request);
 std::string encode(const SignalProcessRequest& request);
+std::string encode(const TrustRequest& request);
 std::string encode(const PathRequest& request);
 std::string encode(const ReadFileRequest& request);
 std::string encode(const WriteFileRequest& request);
@@ -291,6 +326,8 @@ std::string encode(const PtySize& size);
 std::string encode(const ExitStatus& status);
 std::string encode(const ProcessInfo& info);
 std::string encode(const FileInfo& info);
+std::string encode(const FindSocketRequest& request);
+std::string encode(const SocketHolder& holder);
 std::string encode(const Pong& pong);
 std::string encode(const Error& error);
 std::string encode_id(std::string_view process_id);  // kRemoveProcess, kGetProcess
@@ -314,6 +351,7 @@ Result<WatchRequest> decode_watch(std::string_view payload);
 Result<FileEvent> decode_file_event(std::string_view payload);
 Result<TreeEntry> decode_tree_entry(std::string_view payload);
 Result<TreeDone> decode_tree_done(std::string_view payload);
+Result<TrustRequest> decode_trust(std::string_view payload);
 Result<DiffRequest> decode_diff(std::string_view payload);
 Result<Change> decode_change(std::string_view payload);
 Result<SearchRequest> decode_search(std::string_view payload);
@@ -323,6 +361,8 @@ Result<PtySize> decode_pty_size(std::string_view payload);
 Result<ExitStatus> decode_exit(std::string_view payload);
 Result<ProcessInfo> decode_process(std::string_view payload);
 Result<FileInfo> decode_file(std::string_view payload);
+Result<FindSocketRequest> decode_find_socket(std::string_view payload);
+Result<SocketHolder> decode_socket_holder(std::string_view payload);
 Result<Pong> decode_pong(std::string_view payload);
 // The Error that a kError frame carries; a malformed one becomes an Error that says so.
 Error decode_error(std::string_view payload);

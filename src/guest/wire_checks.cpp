@@ -27,7 +27,7 @@ Result<> check_mode(std::uint32_t mode) {
 }
 
 Result<> check_file_request(std::string_view path, std::string_view user) {
-  TRY_DO(validate_path(path));
+  TRY_DO(validate_user_path(path));
   return check_user(user);
 }
 
@@ -48,6 +48,13 @@ Result<> validate_process_id(std::string_view process_id) {
     return refuse("process id must be 1 to 64 of a-z A-Z 0-9 . _ -", "bad_process_id");
   }
   return {};
+}
+
+Result<> validate_user_path(std::string_view path) {
+  if (path == "~") {
+    return {};
+  }
+  return validate_path(path.starts_with("~/") ? path.substr(1) : path);
 }
 
 Result<> validate_path(std::string_view path) {

@@ -7,9 +7,66 @@
 #include "guest/wire_checks.h"
 
 namespace atl::guest {
+namespace {
+
+void put_attributes(ByteWriter& out, const std::vector<Attribute>& attributes) {
+  out.u32(static_cast<std::uint32_t>(attributes.size()));
+  for (const Attribute& attribute : attributes) {
+    out.string(attribute.name).string(attribute.value);
+  }
+}
+
+std::vector<Attribute> take_attributes(ByteReader& in) {
+  constexpr std::uint32_t kLeastBytes = 8;
+  std::vector<Attribute> attributes(in.count(kLeastBytes));
+  for (Attribute& attribute : attributes) {
+    attribute.name = in.string();
+    attribute.value = in.string();
+  }
+  return attributes;
+}
+
+Result<> check_attributes(const std::vector<Attribute>& attributes) {
+  std::size_t bytes = 0;
+  bool good = attributes.size() <= kMaxAttributes;
+  for (const auto& [name, value] : attributes) {
+    bytes += name.size() + value.size();
+    good = good && name.starts_with("user.") && name.size() > 5 && name.size() <= kMaxNameBytes &&
+           !has_nul(name);
+  }
+  return good && bytes <= kMaxAttributeBytes ? Result<>{} : refuse("attributes are malformed");
+}
+
+FileDetails take_details(ByteReader& in, std::uint8_t& type) {
+  FileDetails details;
+  details.owner = in.string();
+  details.group = in.string();
+  details.resolved_path = in.string();
+  type = in.u8();
+  details.attributes = take_attributes(in);
+  return details;
+}
+
+Result<> check_details(FileDetails& details, std::uint8_t type) {
+  TRY_DO(check_attributes(details.attributes));
+  if (type < 1 || type > 4 || details.owner.size() > kMaxUserBytes || has_nul(details.owner) ||
+      details.group.size() > kMaxUserBytes || has_nul(details.group) ||
+      details.resolved_path.size() > kMaxPathBytes || has_nul(details.resolved_path)) {
+    return refuse("details of a file are malformed");
+  }
+  details.resolved_type = static_cast<FileType>(type);
+  return {};
+}
+
+}  // namespace
 
 std::string encode(const PathRequest& request) {
-  return ByteWriter{}.string(request.path).string(request.user).bytes();
+  ByteWriter out;
+  out.string(request.path).string(request.user);
+  if (request.details || request.depth != 1) {  // guests of an older build do not know them
+    out.boolean(request.details).u32(request.depth);
+  }
+  return std::move(out).bytes();
 }
 
 Result<PathRequest> decode_path(std::string_view payload) {
@@ -17,8 +74,15 @@ Result<PathRequest> decode_path(std::string_view payload) {
   PathRequest request;
   request.path = in.string();
   request.user = in.string();
+  if (in.remaining() > 0) {
+    request.details = in.boolean();
+    request.depth = in.u32();
+  }
   TRY_DO(in.finish());
   TRY_DO(check_file_request(request.path, request.user));
+  if (request.depth < 1 || request.depth > kMaxTreeDepth) {
+    return fail(Code::kInvalidArgument, concat("depth must be 1 to ", kMaxTreeDepth), "bad_depth");
+  }
   return request;
 }
 
@@ -47,6 +111,10 @@ std::string encode(const WriteFileRequest& request) {
   if (const auto& version = request.only_version) {
     out.u64(version->inode).u64(version->size).i64(version->changed_unix_ns);
   }
+  if (request.take_ownership || !request.attributes.empty()) {  // an older build does not know them
+    out.boolean(request.take_ownership);
+    put_attributes(out, request.attributes);
+  }
   return std::move(out).bytes();
 }
 
@@ -65,8 +133,13 @@ Result<WriteFileRequest> decode_write_file(std::string_view payload) {
     version.changed_unix_ns = in.i64();
     request.only_version = version;
   }
+  if (in.remaining() > 0) {
+    request.take_ownership = in.boolean();
+    request.attributes = take_attributes(in);
+  }
   TRY_DO(in.finish());
   TRY_DO(check_file_request(request.path, request.user));
+  TRY_DO(check_attributes(request.attributes));
   TRY_DO(check_mode(request.mode));
   return request;
 }
@@ -106,7 +179,7 @@ Result<MoveRequest> decode_move(std::string_view payload) {
   request.make_parents = in.boolean();
   TRY_DO(in.finish());
   TRY_DO(check_file_request(request.source, request.user));
-  TRY_DO(validate_path(request.destination));
+  TRY_DO(validate_user_path(request.destination));
   return request;
 }
 
@@ -130,7 +203,12 @@ Result<RemoveRequest> decode_remove(std::string_view payload) {
 }
 
 std::string encode(const ChangeModeRequest& request) {
-  return ByteWriter{}.string(request.path).string(request.user).u32(request.mode).bytes();
+  ByteWriter out;
+  out.string(request.path).string(request.user).u32(request.mode);
+  if (request.uid != UINT32_MAX || request.gid != UINT32_MAX) {  // an older build knows no owners
+    out.u32(request.uid).u32(request.gid);
+  }
+  return std::move(out).bytes();
 }
 
 Result<ChangeModeRequest> decode_change_mode(std::string_view payload) {
@@ -139,9 +217,45 @@ Result<ChangeModeRequest> decode_change_mode(std::string_view payload) {
   request.path = in.string();
   request.user = in.string();
   request.mode = in.u32();
+  if (in.remaining() > 0) {
+    request.uid = in.u32();
+    request.gid = in.u32();
+  }
   TRY_DO(in.finish());
   TRY_DO(check_file_request(request.path, request.user));
-  TRY_DO(check_mode(request.mode));
+  if (request.mode != UINT32_MAX) {
+    TRY_DO(check_mode(request.mode));
+  }
+  return request;
+}
+
+std::string encode(const TrustRequest& request) {
+  return ByteWriter{}
+      .string(request.certificate_pem)
+      .string(request.subject_hash)
+      .string(request.user)
+      .bytes();
+}
+
+Result<TrustRequest> decode_trust(std::string_view payload) {
+  ByteReader in{payload};
+  TrustRequest request;
+  request.certificate_pem = in.string();
+  request.subject_hash = in.string();
+  request.user = in.string();
+  TRY_DO(in.finish());
+  TRY_DO(check_file_request("/", request.user));
+  const bool empty = request.certificate_pem.empty() && request.subject_hash.empty();
+  const bool named =
+      request.subject_hash.size() == 8 &&
+      request.subject_hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool whole = request.certificate_pem.starts_with("-----BEGIN CERTIFICATE-----\n") &&
+                     request.certificate_pem.ends_with("-----END CERTIFICATE-----\n") &&
+                     request.certificate_pem.size() <= kMaxTrustPemBytes &&
+                     request.certificate_pem.find('\0') == std::string::npos;
+  if (!empty && !(named && whole)) {
+    return fail(Code::kInvalidArgument, "no certificate to trust", "malformed");
+  }
   return request;
 }
 
@@ -199,6 +313,11 @@ std::string encode(const FileInfo& info) {
   out.string(info.name).string(info.path).u8(static_cast<std::uint8_t>(info.type));
   out.u64(info.size).u32(info.mode).u32(info.uid).u32(info.gid).i64(info.modified_unix_ns);
   out.string(info.link_target).u64(info.inode).i64(info.changed_unix_ns);
+  if (const auto& details = info.details) {
+    out.string(details->owner).string(details->group).string(details->resolved_path);
+    out.u8(static_cast<std::uint8_t>(details->resolved_type));
+    put_attributes(out, details->attributes);
+  }
   return std::move(out).bytes();
 }
 
@@ -216,7 +335,14 @@ Result<FileInfo> decode_file(std::string_view payload) {
   info.link_target = in.string();
   info.inode = in.u64();
   info.changed_unix_ns = in.i64();
+  std::uint8_t resolved_type = 0;
+  if (in.remaining() > 0) {
+    info.details = take_details(in, resolved_type);
+  }
   TRY_DO(in.finish());
+  if (info.details) {
+    TRY_DO(check_details(*info.details, resolved_type));
+  }
   if (type < 1 || type > 4 || info.mode > 07777) {
     return fail(Code::kInvalidArgument, "file type or mode is out of range", "malformed");
   }

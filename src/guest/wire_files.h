@@ -17,15 +17,16 @@ inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxResultPathBytes = 2 * kMaxPathBytes + 1;
 inline constexpr std::size_t kMaxTreeDepth = 256;  // components of a path in a tree
 inline constexpr std::uint64_t kMaxTreeEntries = 1000000;
-inline constexpr std::size_t kMaxAttributes = 256;            // extended, of one file
-inline constexpr std::size_t kMaxAttributeBytes = 96 * 1024;  // names and values together
-inline constexpr std::size_t kMaxDiffTrees = 66;              // of either side
-inline constexpr std::size_t kMaxPatternBytes = 4096;         // of a glob or a regular expression
+inline constexpr std::size_t kMaxAttributes = 256;  // extended, of one file
+inline constexpr std::size_t kMaxAttributeBytes =
+    std::size_t{96} * 1024;                            // names and values together
+inline constexpr std::size_t kMaxDiffTrees = 66;       // of either side
+inline constexpr std::size_t kMaxPatternBytes = 4096;  // of a glob or a regular expression
 inline constexpr std::uint32_t kMaxSearchResults = 100000;
 inline constexpr std::uint64_t kMaxSearchFileBytes = 64ULL * 1024 * 1024;
-inline constexpr std::size_t kMaxLineBytes = 4096;           // of a match
-inline constexpr std::size_t kMaxGlobs = 64;                 // included, and excluded
-inline constexpr std::size_t kMaxGlobListBytes = 32 * 1024;  // of either list together
+inline constexpr std::size_t kMaxLineBytes = 4096;                        // of a match
+inline constexpr std::size_t kMaxGlobs = 64;                              // included, and excluded
+inline constexpr std::size_t kMaxGlobListBytes = std::size_t{32} * 1024;  // of either list together
 inline constexpr std::uint32_t kMaxContextLines = 20;
 
 enum class FileType : std::uint8_t {
@@ -35,6 +36,21 @@ enum class FileType : std::uint8_t {
   kOther = 4,
   kHardlink = 5,  // only in a tree
   kFifo = 6,      // only in a tree
+};
+
+struct Attribute {  // extended: user.*, security.capability, system.posix_acl_*
+  std::string name;
+  std::string value;
+  auto operator<=>(const Attribute&) const = default;
+};
+
+// What costs more than a look at the inode; only when it was asked for.
+struct FileDetails {
+  std::string owner;  // names as the sandbox has them, or the numbers
+  std::string group;
+  std::string resolved_path;                 // of a symlink: where it leads; empty: nowhere
+  FileType resolved_type = FileType::kFile;  // of what is there
+  std::vector<Attribute> attributes;         // user.* alone
 };
 
 struct FileInfo {
@@ -49,6 +65,7 @@ struct FileInfo {
   std::string link_target;  // when a symlink
   std::uint64_t inode = 0;
   std::int64_t changed_unix_ns = 0;  // of content, mode, owner or names; nobody can set it
+  std::optional<FileDetails> details;
 };
 
 // Which content of which file. Another one after every write, change of mode and replacement.
@@ -62,6 +79,8 @@ struct FileVersion {
 struct PathRequest {  // kStat (lstat), kListDirectory
   std::string path;
   std::string user;
+  bool details = false;     // FileInfo::details of every entry
+  std::uint32_t depth = 1;  // kListDirectory: 2 is also what is in its directories, and so on
 };
 struct ReadFileRequest {
   std::string path;
@@ -78,6 +97,9 @@ struct WriteFileRequest {
   // replaced.
   bool only_new = false;                    // when there is something already
   std::optional<FileVersion> only_version;  // when it is not this one
+  // The new content belongs to the user; otherwise an existing file keeps its owner.
+  bool take_ownership = false;
+  std::vector<Attribute> attributes;  // user.* alone: the new content has these and no others
 };
 struct MakeDirectoryRequest {
   std::string path;
@@ -100,7 +122,10 @@ struct RemoveRequest {
 struct ChangeModeRequest {
   std::string path;
   std::string user;
-  std::uint32_t mode = 0;
+  // UINT32_MAX leaves each as it is. Owners count only with root's rights.
+  std::uint32_t mode = UINT32_MAX;
+  std::uint32_t uid = UINT32_MAX;
+  std::uint32_t gid = UINT32_MAX;
 };
 
 struct SyncFileRequest {
@@ -136,11 +161,6 @@ struct FileEvent {
 // (/proc, /sys) below the path. Writing: the directory is made if missing, existing directories are
 // kept, files and symlinks are replaced, missing parents are made. A hard link is to something
 // written before it.
-struct Attribute {  // extended: user.*, security.capability, system.posix_acl_*
-  std::string name;
-  std::string value;
-  auto operator<=>(const Attribute&) const = default;
-};
 struct TreeEntry {
   std::string path;                 // relative, without ".", ".." and empty components
   FileType type = FileType::kFile;  // not kOther

@@ -64,7 +64,7 @@ Result<> check_spawn(const SpawnRequest& request) {
   TRY_DO(check_env(request.env));
   TRY_DO(check_user(request.user));
   if (!request.cwd.empty()) {
-    TRY_DO(validate_path(request.cwd));
+    TRY_DO(validate_user_path(request.cwd));
   }
   if (request.pty) {
     TRY_DO(check_pty(*request.pty));
@@ -74,6 +74,9 @@ Result<> check_spawn(const SpawnRequest& request) {
   }
   if (request.idle_timeout_ms > kMaxTimeoutMs) {
     return refuse(concat("idle timeout is longer than ", kMaxTimeoutMs, " ms"), "bad_timeout");
+  }
+  if (request.forget_after_ms > kMaxTimeoutMs) {
+    return refuse("a process is not kept that long after its end", "bad_timeout");
   }
   if (request.journal_bytes > kMaxJournalBytes) {
     return refuse(concat("journal is larger than ", kMaxJournalBytes, " bytes"), "bad_journal");
@@ -129,6 +132,9 @@ std::string encode(const SpawnRequest& request) {
   out.u64(request.timeout_ms).boolean(request.keep).u32(request.journal_bytes);
   out.boolean(request.channel).u64(request.idle_timeout_ms);
   out.boolean(request.pty_driven).string(request.label);
+  if (request.forget_after_ms > 0) {  // guests of an older build do not know it
+    out.u64(request.forget_after_ms);
+  }
   return std::move(out).bytes();
 }
 
@@ -153,6 +159,9 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
   request.idle_timeout_ms = in.u64();
   request.pty_driven = in.boolean();
   request.label = in.string();
+  if (in.remaining() > 0) {
+    request.forget_after_ms = in.u64();
+  }
   TRY_DO(in.finish());
   TRY_DO(check_spawn(request));
   return request;
@@ -161,6 +170,9 @@ Result<SpawnRequest> decode_spawn(std::string_view payload) {
 std::string encode(const CaptureRequest& request) {
   ByteWriter out;
   out.string(request.process_id).u32(request.pid).u32(request.channel).u64(request.max_bytes);
+  if (request.own_memory) {  // only then: agents that are older do not know it
+    out.u8(1);
+  }
   return std::move(out).bytes();
 }
 
@@ -171,6 +183,7 @@ Result<CaptureRequest> decode_capture(std::string_view payload) {
   request.pid = in.u32();
   request.channel = in.u32();
   request.max_bytes = in.u64();
+  request.own_memory = in.remaining() > 0 && in.u8() == 1;
   TRY_DO(in.finish());
   TRY_DO(validate_process_id(request.process_id));
   if (request.pid < 2 || request.pid > INT32_MAX || request.channel > kMaxChannelNumber ||

@@ -5,6 +5,8 @@
 #include <functional>
 #include <random>
 
+#include "base/bytes.h"
+
 namespace atl::guest {
 namespace {
 
@@ -183,6 +185,19 @@ TEST(Wire, SpawnKeepsEveryField) {
   EXPECT_EQ(decoded->journal_bytes, expected.journal_bytes);
   EXPECT_TRUE(decoded->channel);
   EXPECT_EQ(decoded->idle_timeout_ms, expected.idle_timeout_ms);
+}
+
+// A guest of the build before refuses what it does not know.
+TEST(Wire, OwnersTravelOnlyWhenAModeChangeHasSome) {
+  const std::string plain = encode(ChangeModeRequest{"/a", "u", 0644});
+  EXPECT_EQ(plain, ByteWriter{}.string("/a").string("u").u32(0644).bytes());
+  const std::string owned = encode(ChangeModeRequest{"/a", "u", UINT32_MAX, UINT32_MAX, 7});
+  const auto decoded = decode_change_mode(owned);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->uid, UINT32_MAX);
+  EXPECT_EQ(decoded->gid, 7U);
+  EXPECT_EQ(encode(*decoded), owned);
+  EXPECT_FALSE(decode_change_mode(owned.substr(0, owned.size() - 4)));
 }
 
 TEST(Wire, EveryTruncationFails) {

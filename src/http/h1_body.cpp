@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
+
 namespace atl::http {
 namespace {
 
@@ -146,6 +148,11 @@ std::optional<Refusal> BodyDecoder::trailer_byte(char c) {
       return std::nullopt;
     }
     const auto refusal = gate_trailer(trailer_line_);
+    if (!refusal) {
+      const auto line = std::string_view{trailer_line_};
+      const auto colon = line.find(':');
+      trailers_.add(line.substr(0, colon), trim(line.substr(colon + 1)));
+    }
     trailer_line_.clear();
     state_ = State::kTrailer;
     return refusal;

@@ -3,7 +3,7 @@
 // The chunked decoder is a strict state machine of our own: Beast's needs each chunk header
 // presented again whole, applies trailers to its framing state, and in builds with assertions
 // aborts on a last chunk that arrives in two pieces. Extensions are checked for clean bytes and
-// dropped; trailers go through the gate and are dropped. Both share one byte budget per message.
+// dropped; trailers go through the gate and are kept. Both share one byte budget per message.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ class BodyDecoder {
   // and are then reported with skip().
   std::uint64_t plain_bytes() const;
   void skip(std::uint64_t bytes);
+  // Those of a chunked body, when it is done.
+  const Headers& trailers() const { return trailers_; }
 
  private:
   enum class State : std::uint8_t {
@@ -62,6 +64,7 @@ class BodyDecoder {
   std::size_t digits_ = 0;
   std::size_t overhead_bytes_ = 0;
   std::string trailer_line_;
+  Headers trailers_;
 };
 
 }  // namespace atl::http

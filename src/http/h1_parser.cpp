@@ -58,7 +58,7 @@ std::optional<Refusal> Http1Parser::accept_head(std::string_view text) {
   if (auto refusal = parse_head(text, role_, head_)) {
     return refusal;
   }
-  return role_ == Role::kRequest ? gate_request(head_) : gate_response(head_, bodiless_);
+  return role_ == Role::kRequest ? gate_request(head_, methods_) : gate_response(head_, bodiless_);
 }
 
 }  // namespace atl::http

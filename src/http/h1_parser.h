@@ -25,7 +25,8 @@ class Http1Parser {
     std::string_view body;  // of kBody; borrows from the input
   };
 
-  Http1Parser(Role role, HeadLimits limits) : role_(role), scanner_(role, limits) {}
+  Http1Parser(Role role, HeadLimits limits, Methods methods = Methods::kKnown)
+      : role_(role), methods_(methods), scanner_(role, limits) {}
 
   // Prepares for the next message. `bodiless`: a response to HEAD is expected.
   void begin(bool bodiless = false);
@@ -44,6 +45,7 @@ class Http1Parser {
   std::optional<Refusal> accept_head(std::string_view text);
 
   Role role_;
+  Methods methods_;
   HeadScanner scanner_;
   bool bodiless_ = false;
   bool has_head_ = false;

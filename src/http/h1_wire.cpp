@@ -37,18 +37,23 @@ Task<T> before(Duration deadline, Task<T> task) {
 Http1Wire::Http1Wire(io::Stream& stream, Options options)
     : stream_(stream),
       options_(options),
-      parser_(options.role, options.limits),
+      parser_(options.role, options.limits, options.methods),
       buffer_(new std::array<char, kInputBytes>) {}
 
-Task<> Http1Wire::take_turns() {
-  if (++operations_ % kOperationsPerTurn == 0) {
-    co_return co_await Turn{};
-  }
-  co_return ok();
+bool Http1Wire::is_others_turn() {
+  return ++operations_ % kOperationsPerTurn == 0;
 }
 
 Task<std::size_t> Http1Wire::read_stream(std::span<char> buffer) {
-  CO_TRY_DO(co_await take_turns());
+  const bool is_turn = is_others_turn();
+  return is_turn || options_.received_bytes != nullptr ? read_and_count(buffer, is_turn)
+                                                       : stream_.read(buffer);
+}
+
+Task<std::size_t> Http1Wire::read_and_count(std::span<char> buffer, bool others_first) {
+  if (others_first) {
+    CO_TRY_DO(co_await Turn{});
+  }
   CO_TRY(const auto got, co_await stream_.read(buffer));
   if (options_.received_bytes != nullptr) {
     options_.received_bytes->add(got);
@@ -168,8 +173,19 @@ std::string Http1Wire::take_input() {
 }
 
 Task<> Http1Wire::write(std::string_view first, std::string_view second) {
+  const std::size_t size = first.size() + second.size();
+  const bool is_turn = is_others_turn();
+  if (size == 0 || size > kPieceBytes || is_turn || options_.sent_bytes != nullptr) {
+    return write_pieces(first, second, is_turn);
+  }
+  return before(options_.stall_timeout, stream_.write(first, second));
+}
+
+Task<> Http1Wire::write_pieces(std::string_view first, std::string_view second, bool others_first) {
   while (!first.empty() || !second.empty()) {
-    CO_TRY_DO(co_await take_turns());
+    if (others_first) {
+      CO_TRY_DO(co_await Turn{});
+    }
     const auto head = first.substr(0, kPieceBytes);
     first.remove_prefix(head.size());
     const auto tail =
@@ -179,6 +195,7 @@ Task<> Http1Wire::write(std::string_view first, std::string_view second) {
     if (options_.sent_bytes != nullptr) {
       options_.sent_bytes->add(head.size() + tail.size());
     }
+    others_first = is_others_turn();
   }
   co_return ok();
 }

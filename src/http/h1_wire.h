@@ -28,6 +28,7 @@ class Http1Wire {
   struct Options {
     Role role = Role::kRequest;  // of what is read
     HeadLimits limits;
+    Methods methods = Methods::kKnown;
     Duration stall_timeout{};
     Counter* received_bytes = nullptr;
     Counter* sent_bytes = nullptr;
@@ -59,9 +60,11 @@ class Http1Wire {
   std::string_view input() const { return {buffer_->data() + begin_, end_ - begin_}; }
   Task<std::size_t> read_directly(std::span<char> buffer);
   Task<std::size_t> read_stream(std::span<char> buffer);
+  Task<std::size_t> read_and_count(std::span<char> buffer, bool others_first);
+  Task<> write_pieces(std::string_view first, std::string_view second, bool others_first);
   std::unexpected<Error> refuse(Refusal refusal);
-  // Every so often lets the other tasks of the loop run.
-  Task<> take_turns();
+  // Every so often it is the turn of the other tasks of the loop.
+  bool is_others_turn();
 
   io::Stream& stream_;
   Options options_;

@@ -35,10 +35,10 @@ constexpr std::array<std::string_view, 21> kForbiddenInTrailer{"transfer-encodin
                                                                "proxy-authorization",
                                                                "x-forwarded-for"};
 
-bool is_digit(char c) {
+constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_alnum(char c) {
+constexpr bool is_alnum(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 bool is_hex_digit(char c) {
@@ -48,8 +48,27 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
 }
 
+constexpr std::array<bool, 256> kTokenChars = [] {
+  std::array<bool, 256> table{};
+  for (unsigned c = 0; c < table.size(); ++c) {
+    table[c] = is_alnum(static_cast<char>(c));
+  }
+  for (const char c : std::string_view{"!#$%&'*+-.^_`|~"}) {
+    table[static_cast<unsigned char>(c)] = true;
+  }
+  return table;
+}();
+
 bool is_token_char(char c) {
-  return is_alnum(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
+  return kTokenChars[static_cast<unsigned char>(c)];
+}
+
+std::size_t skip_plain(std::string_view text, std::size_t from, std::size_t limit) {
+  const std::size_t end = std::min(text.size(), limit);
+  while (from < end && (!is_control(text[from]) || text[from] == '\t')) {
+    ++from;
+  }
+  return from;
 }
 
 bool is_port(std::string_view text) {
@@ -142,6 +161,24 @@ std::optional<Refusal> check_fields(const Headers& headers) {
   return std::nullopt;
 }
 
+std::optional<Refusal> check_method(std::string_view method, Methods methods) {
+  if (std::ranges::find(kMethods, method) != kMethods.end()) {
+    return std::nullopt;
+  }
+  if (methods == Methods::kKnown) {
+    return Refusal{501, "the method is not known"};
+  }
+  constexpr std::array<std::string_view, 4> kRefused{"CONNECT", "TRACE", "TRACK", "DEBUG"};
+  const auto is_refused = [&](std::string_view one) { return equals_ignore_case(one, method); };
+  if (!is_token(method) || method.size() > 32) {
+    return Refusal{400, "the method is malformed"};
+  }
+  if (std::ranges::any_of(kRefused, is_refused)) {
+    return Refusal{405, "the method is not passed on"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> check_host(const Http1Head& head) {
   const auto hosts = head.headers.count("host");
   if (hosts == 0) {
@@ -177,7 +214,11 @@ bool is_token(std::string_view text) {
 }
 
 bool is_field_value(std::string_view text) {
-  return std::ranges::none_of(text, [](char c) { return is_control(c) && c != '\t'; });
+  bool is_bad = false;  // no early way out: so it is done many bytes at a time
+  for (const char c : text) {
+    is_bad |= is_control(c) && c != '\t';
+  }
+  return !is_bad;
 }
 
 void HeadScanner::reset() {
@@ -209,6 +250,14 @@ std::optional<Refusal> HeadScanner::end_line(std::string_view text) {
 
 std::expected<std::size_t, Refusal> HeadScanner::scan(std::string_view text) {
   for (; position_ < text.size(); ++position_) {
+    if (position_ > line_start_ && text[position_ - 1] != '\r') {
+      // Inside a line: most bytes need no second look.
+      const auto limit = lines_ == 0 ? std::min(kMaxStartLineBytes, limits_.bytes) : limits_.bytes;
+      position_ = skip_plain(text, position_, limit);
+      if (position_ == text.size()) {
+        break;
+      }
+    }
     if (const auto refusal = over_limit()) {
       return std::unexpected(*refusal);
     }
@@ -239,9 +288,9 @@ std::expected<std::size_t, Refusal> HeadScanner::scan(std::string_view text) {
   return 0;
 }
 
-std::optional<Refusal> gate_request(Http1Head& head) {
-  if (std::ranges::find(kMethods, head.method) == kMethods.end()) {
-    return Refusal{501, "the method is not known"};
+std::optional<Refusal> gate_request(Http1Head& head, Methods methods) {
+  if (auto refusal = check_method(head.method, methods)) {
+    return refusal;
   }
   if (!is_origin_form(head.target) && !(head.target == "*" && head.method == "OPTIONS")) {
     return Refusal{400, "the request target is not a plain path"};

@@ -72,8 +72,12 @@ class HeadScanner {
   std::size_t lines_ = 0;
 };
 
+// A server answers the methods it knows. A proxy passes on whatever is a method, except CONNECT and
+// those that echo a request (TRACE and its kin), which are 405.
+enum class Methods : std::uint8_t { kKnown, kAny };
+
 // Judges a parsed head and fills in framing, keep_alive and expects_continue.
-std::optional<Refusal> gate_request(Http1Head& head);
+std::optional<Refusal> gate_request(Http1Head& head, Methods methods = Methods::kKnown);
 // `bodiless`: the response answers a HEAD request.
 std::optional<Refusal> gate_response(Http1Head& head, bool bodiless);
 // One trailer line without its CRLF: its syntax, and that it is not a field that belongs in a head.

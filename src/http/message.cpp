@@ -22,17 +22,25 @@ bool is_unreserved(char c) {
          c == '.' || c == '_' || c == '~';
 }
 
+bool is_name(const Headers::Line& line, std::string_view name) {
+  return line.first.size() == name.size() && equals_ignore_case(line.first, name);
+}
+
 }  // namespace
 
 void Headers::set(std::string_view name, std::string_view value) {
-  std::erase_if(lines_, [name](const Line& line) { return equals_ignore_case(line.first, name); });
+  std::erase_if(lines_, [name](const Line& line) { return is_name(line, name); });
   add(name, value);
 }
 
+void Headers::remove(std::string_view name) {
+  std::erase_if(lines_, [name](const Line& line) { return is_name(line, name); });
+}
+
 std::string_view Headers::get(std::string_view name) const {
-  for (const auto& [candidate, value] : lines_) {
-    if (equals_ignore_case(candidate, name)) {
-      return value;
+  for (const Line& line : lines_) {
+    if (is_name(line, name)) {
+      return line.second;
     }
   }
   return {};
@@ -45,7 +53,7 @@ bool Headers::has(std::string_view name) const {
 std::size_t Headers::count(std::string_view name) const {
   std::size_t found = 0;
   for (const auto& line : lines_) {
-    found += equals_ignore_case(line.first, name) ? 1 : 0;
+    found += is_name(line, name) ? 1 : 0;
   }
   return found;
 }

@@ -22,6 +22,11 @@ class Headers {
 
   void add(std::string_view name, std::string_view value) { lines_.emplace_back(name, value); }
   void set(std::string_view name, std::string_view value);  // replaces all of that name
+  void remove(std::string_view name);
+  template <class Predicate>  // of a Line
+  void remove_if(Predicate predicate) {
+    std::erase_if(lines_, predicate);
+  }
   // The first value, or empty.
   std::string_view get(std::string_view name) const;
   bool has(std::string_view name) const;

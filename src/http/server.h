@@ -46,8 +46,9 @@ class Exchange {
   virtual Task<> write(std::string_view bytes) = 0;
   virtual Task<> finish() = 0;
   virtual bool started() const = 0;
-  // Ends when the client has closed its side or sent something out of turn: lets a handler that
-  // waits for something else notice that nobody is waiting any more. Cancel it before responding.
+  // Ends when the client has closed its side: lets a handler that waits for something else notice
+  // that nobody is waiting any more. Behind a next request that was sent already an end is not
+  // seen. Cancel it before responding.
   virtual Task<> client_gone() = 0;
   // Set once the server drains: an answer without an end of its own must break off then, or the
   // server would wait for it.

@@ -198,10 +198,20 @@ Task<> ServerExchange::client_gone() {
   if (!wire_.parser().done()) {
     co_return fail(Code::kFailedPrecondition, "read the request body before watching the client");
   }
-  if (wire_.has_input()) {
-    co_return ok();
+  if (!wire_.has_input()) {
+    CO_TRY_DO(co_await stream_.wait_readable());
+    auto got = co_await wire_.fill();  // does not wait: something is there
+    if (!got && got.error().code == Code::kCancelled) {
+      co_return fail(std::move(got).error());
+    }
+    if (!got || *got == 0) {
+      co_return ok();
+    }
   }
-  co_return co_await stream_.wait_readable();
+  // The client has sent its next request already, so it is still there. Behind that its end cannot
+  // be seen: whoever writes the answer will notice.
+  Event never;
+  co_return co_await never.wait();
 }
 
 Task<std::unique_ptr<WebSocket>> Exchange::accept_websocket(WebSocketOptions) {

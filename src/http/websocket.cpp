@@ -30,7 +30,9 @@ Task<WebSocketMessage> WebSocket::receive() {
   if (ended_) {
     co_return fail(Code::kFailedPrecondition, "the WebSocket is closed", "websocket_closed");
   }
-  CHECK(!receiving_);
+  if (receiving_) {
+    co_return fail(Code::kFailedPrecondition, "somebody else is receiving already");
+  }
   receiving_ = true;
   auto message = co_await next_message();
   receiving_ = false;

@@ -53,6 +53,8 @@ class WebSocket {
   // The bytes must stay valid until it returns. Text must be UTF-8.
   Task<> send_text(std::string_view text);
   Task<> send_binary(std::string_view bytes);
+  // Sends a close and waits for no answer: for who has somebody else receiving.
+  Task<> send_close(std::uint16_t code, std::string reason);
   // Sends a close and, when nobody is receiving, waits a moment for the peer's.
   Task<> close(std::uint16_t code, std::string reason);
 
@@ -66,7 +68,6 @@ class WebSocket {
   Task<bool> ping_peer();
   Task<> answer_ping(std::string payload);
   Task<WebSocketMessage> end_with(std::uint16_t code, std::string reason);
-  Task<> send_close(std::uint16_t code, std::string reason);
   Task<> send(Kind kind, std::string_view payload);
   Task<> write_frame(std::string frame);
 

@@ -55,6 +55,14 @@ Result<> write_tree_file(int tree_fd, const RecipeFile& file) {
   return {};
 }
 
+Result<> make_tree_link(int tree_fd, const RecipeLink& link) {
+  TRY(const auto parent, open_parent(tree_fd, link.path));
+  if (::symlinkat(link.target.c_str(), parent.first.get(), parent.second.c_str()) != 0) {
+    return fail_errno(concat("making the link ", link.path));
+  }
+  return {};
+}
+
 // Proxies come from the environment or from apt's own configuration. They are given to the child
 // only: a proxy's address may hold a password.
 std::vector<std::string> proxy_environment() {
@@ -178,6 +186,9 @@ Result<> write_sources(int tree_fd, const std::vector<AptSource>& sources) {
 Result<> finish_tree(const Recipe& recipe, int tree_fd) {
   for (const RecipeFile& file : recipe.files) {
     TRY_DO(write_tree_file(tree_fd, file));
+  }
+  for (const RecipeLink& link : recipe.links) {
+    TRY_DO(make_tree_link(tree_fd, link));
   }
   for (const std::string& path : recipe.removed_files) {
     const auto parent = open_parent(tree_fd, path);

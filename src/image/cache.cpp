@@ -130,8 +130,11 @@ BuiltinTemplate default_template() {
 }
 
 std::vector<BuiltinTemplate> builtin_templates() {
-  const Recipe interpreter = code_interpreter_recipe();
-  return {default_template(), {.name = interpreter.name, .version = recipe_version(interpreter)}};
+  std::vector<BuiltinTemplate> builtins;
+  for (const Recipe& recipe : builtin_recipes()) {
+    builtins.push_back({.name = recipe.name, .version = recipe_version(recipe)});
+  }
+  return builtins;
 }
 
 std::string layer_id(const BuiltinTemplate& builtin) {

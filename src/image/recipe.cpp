@@ -40,6 +40,10 @@ std::vector<RecipeFile> default_files() {
   };
 }
 
+void add_packages(Recipe& recipe, std::initializer_list<std::string_view> packages) {
+  recipe.packages.insert(recipe.packages.end(), packages.begin(), packages.end());
+}
+
 }  // namespace
 
 Recipe default_recipe() {
@@ -72,21 +76,69 @@ Recipe code_interpreter_recipe() {
   Recipe recipe = default_recipe();
   recipe.name = "code-interpreter-v1";
   // esbuild turns TypeScript into JavaScript for the interpreter; fonts-dejavu-core is what
-  // matplotlib draws with.
-  for (const char* package : {"esbuild", "fonts-dejavu-core", "ipython3", "python3-matplotlib",
-                              "python3-numpy", "python3-pandas", "python3-pil", "python3-requests",
-                              "python3-scipy", "python3-sklearn", "python3-sympy"}) {
-    recipe.packages.emplace_back(package);
-  }
+  // matplotlib draws with. Without a JDK, which would add 270 MB for the few.
+  add_packages(recipe,
+               {"esbuild", "fonts-dejavu-core", "ipython3", "python3-bs4", "python3-matplotlib",
+                "python3-networkx", "python3-numpy", "python3-openpyxl", "python3-pandas",
+                "python3-pil", "python3-plotly", "python3-requests", "python3-scipy",
+                "python3-seaborn", "python3-sklearn", "python3-sympy", "r-base-core"});
   return recipe;
 }
 
+Recipe desktop_recipe() {
+  Recipe recipe = default_recipe();
+  recipe.name = "desktop";
+  // Beside the desktop itself: dbus-x11 for startxfce4, libgtk-3-bin for gtk-launch, file and
+  // xdg-utils for xdg-open, net-tools for netstat, x11-utils for xdpyinfo, x11-xserver-utils for
+  // xrandr.
+  add_packages(recipe, {"adwaita-icon-theme",
+                        "chromium",
+                        "dbus-x11",
+                        "file",
+                        "fonts-dejavu-core",
+                        "libgtk-3-bin",
+                        "mousepad",
+                        "net-tools",
+                        "novnc",
+                        "scrot",
+                        "thunar",
+                        "websockify",
+                        "x11-utils",
+                        "x11-xserver-utils",
+                        "x11vnc",
+                        "xclip",
+                        "xdg-utils",
+                        "xdotool",
+                        "xfce4-panel",
+                        "xfce4-session",
+                        "xfce4-settings",
+                        "xfce4-terminal",
+                        "xfconf",
+                        "xfdesktop4",
+                        "xfwm4",
+                        "xvfb"});
+  // Chromium's own sandbox needs namespaces that ours does not give: the sandbox is around it.
+  recipe.files.push_back(
+      {.path = "etc/chromium.d/sandbox",
+       .content = "export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox --test-type "
+                  "--no-first-run --no-default-browser-check --password-store=basic\"\n"});
+  recipe.files.push_back(
+      {.path = "usr/share/applications/google-chrome.desktop",
+       .content = "[Desktop Entry]\nType=Application\nName=Chromium (as google-chrome)\n"
+                  "Exec=/usr/bin/chromium %U\nIcon=chromium\nNoDisplay=true\n"});
+  recipe.links.push_back({.path = "opt/noVNC", .target = "/usr/share/novnc"});
+  return recipe;
+}
+
+std::vector<Recipe> builtin_recipes() {
+  return {default_recipe(), code_interpreter_recipe(), desktop_recipe()};
+}
+
 Result<Recipe> find_recipe(std::string_view name) {
-  if (name == "default" || name == "base") {
-    return default_recipe();
-  }
-  if (name == "code-interpreter-v1") {
-    return code_interpreter_recipe();
+  for (Recipe& recipe : builtin_recipes()) {
+    if (recipe.name == (name == "base" ? "default" : name)) {
+      return std::move(recipe);
+    }
   }
   return fail(Code::kNotFound, concat("there is no builtin template \"", name, "\""));
 }
@@ -99,6 +151,10 @@ std::string recipe_version(const Recipe& recipe) {
   writer.u32(static_cast<std::uint32_t>(recipe.files.size()));
   for (const RecipeFile& file : recipe.files) {
     writer.string(file.path).string(file.content).u32(file.mode);
+  }
+  // Only when there are any: the recipes without keep the version, and the archive, they had.
+  for (const RecipeLink& link : recipe.links) {
+    writer.string(link.path).string(link.target);
   }
   writer.strings(recipe.emptied_directories).strings(recipe.removed_files);
   const std::string& bytes = writer.bytes();

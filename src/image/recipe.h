@@ -17,12 +17,19 @@ struct RecipeFile {
   unsigned mode = 0644;
 };
 
+// A symbolic link we make, where programs expect something at another place than Debian has it.
+struct RecipeLink {
+  std::string path;  // relative to the root of the tree
+  std::string target;
+};
+
 struct Recipe {
   std::string name;
   std::string suite;
   std::vector<std::string> packages;
   std::vector<std::string> dpkg_options;  // lines of the image's dpkg.cfg.d
   std::vector<RecipeFile> files;
+  std::vector<RecipeLink> links;
   std::vector<std::string> emptied_directories;  // contents removed, directory kept
   std::vector<std::string> removed_files;
 };
@@ -30,6 +37,10 @@ struct Recipe {
 Recipe default_recipe();
 // `default` with what data work in Python takes for granted.
 Recipe code_interpreter_recipe();
+// `default` with a screen: what programs that drive a desktop by its display take for granted.
+Recipe desktop_recipe();
+// All of them, `default` first.
+std::vector<Recipe> builtin_recipes();
 // The recipe of a builtin by name or alias.
 Result<Recipe> find_recipe(std::string_view name);
 // Twelve hexadecimal digits over everything above, the machine's architecture and the way we pack.

@@ -24,6 +24,8 @@ TEST(Recipe, EveryPartChangesTheVersion) {
   EXPECT_TRUE(changed([](Recipe& r) { r.files[0].path += "x"; }));
   EXPECT_TRUE(changed([](Recipe& r) { r.files[0].content += "x"; }));
   EXPECT_TRUE(changed([](Recipe& r) { r.files[0].mode = 0600; }));
+  EXPECT_TRUE(changed([](Recipe& r) { r.links.push_back({"opt/a", "/b"}); }));
+  EXPECT_TRUE(changed([](Recipe& r) { r.links.push_back({"opt/a", "/c"}); }));
   EXPECT_TRUE(changed([](Recipe& r) { r.emptied_directories.pop_back(); }));
   EXPECT_TRUE(changed([](Recipe& r) { r.removed_files.pop_back(); }));
   EXPECT_EQ(recipe_version(default_recipe()), recipe_version(default_recipe()));
@@ -37,6 +39,7 @@ TEST(Recipe, NamesAndIds) {
   EXPECT_TRUE(find_recipe("base")) << "the alias";
   ASSERT_TRUE(find_recipe("code-interpreter-v1"));
   EXPECT_NE(recipe_version(*find_recipe("code-interpreter-v1")), builtin.version);
+  ASSERT_TRUE(find_recipe("desktop"));
   EXPECT_EQ(find_recipe("../default").error().code, Code::kNotFound);
 }
 

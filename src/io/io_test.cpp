@@ -1,6 +1,8 @@
 // The real reactor: streams, timers, offload, descriptor passing, cancellation of socket waits.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <thread>
@@ -127,6 +129,10 @@ TEST(Timers, ASleepOfNothingLetsOthersRun) {
   EXPECT_TRUE(reactor.run_until_complete(let_others_run(reactor, other)));
 }
 
+Task<> wait_for(FdWatch& watch) {
+  co_return co_await watch.readable();
+}
+
 Task<> wait_for_bytes(Stream& stream) {
   co_return co_await stream.wait_readable();
 }
@@ -143,6 +149,77 @@ TEST(FdStream, ReadinessOfBytesAlreadyReadIsNotReported) {
   auto quiet = reactor.run_until_complete(with_deadline(50ms, wait_for_bytes(*pair.right)));
   ASSERT_FALSE(quiet);
   EXPECT_EQ(Code::kDeadlineExceeded, quiet.error().code);
+}
+
+// The reactor turns interest off when bytes come that nobody waits for; the next wait sees them.
+TEST(FdWatch, BytesThatNobodyWaitedForAreSeenLater) {
+  Reactor reactor;
+  auto pair = make_pair(reactor);
+  auto given_up = reactor.run_until_complete(with_deadline(1ms, wait_for_bytes(*pair.right)));
+  ASSERT_EQ(Code::kDeadlineExceeded, given_up.error().code);
+  ASSERT_EQ(2, ::write(pair.left->fd(), "hi", 2));
+  std::string order;
+  ASSERT_TRUE(reactor.run_until_complete(note_after(5ms, "x", order)));
+  EXPECT_TRUE(reactor.run_until_complete(with_deadline(5s, wait_for_bytes(*pair.right))));
+  // Not taken, so they are still there.
+  EXPECT_TRUE(reactor.run_until_complete(with_deadline(5s, wait_for_bytes(*pair.right))));
+}
+
+// A peer that has closed is reported whether one is interested or not.
+TEST(FdWatch, AnEndThatNobodyWaitsForKeepsNobodyBusy) {
+  Reactor reactor;
+  auto pair = make_pair(reactor);
+  auto given_up = reactor.run_until_complete(with_deadline(1ms, wait_for_bytes(*pair.right)));
+  ASSERT_EQ(Code::kDeadlineExceeded, given_up.error().code);
+  pair.left.reset();
+  timespec before{};
+  timespec after{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+  std::string order;
+  ASSERT_TRUE(reactor.run_until_complete(note_after(200ms, "x", order)));
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+  const auto used_ns =
+      (after.tv_sec - before.tv_sec) * 1'000'000'000 + after.tv_nsec - before.tv_nsec;
+  EXPECT_LT(used_ns, 100'000'000);
+  char buffer[4];
+  auto end = reactor.run_until_complete(read_some(*pair.right, buffer));
+  ASSERT_TRUE(end);
+  EXPECT_EQ(0U, *end);
+}
+
+Task<> drop_when_readable(std::unique_ptr<FdStream>& watched, std::unique_ptr<FdStream>& other,
+                          int& dropped) {
+  CO_TRY_DO(co_await watched->wait_readable());
+  dropped += other != nullptr ? 1 : 0;
+  other.reset();
+  co_return ok();
+}
+
+// Both are reported in one turn, and whoever comes first destroys the other.
+TEST(FdWatch, OneMayGoWhileItsEventIsDelivered) {
+  Reactor reactor;
+  auto one = make_pair(reactor);
+  auto two = make_pair(reactor);
+  for (auto* pair : {&one, &two}) {  // registered, without a waiter
+    auto given_up = reactor.run_until_complete(with_deadline(1ms, wait_for_bytes(*pair->right)));
+    ASSERT_EQ(Code::kDeadlineExceeded, given_up.error().code);
+  }
+  ASSERT_EQ(1, ::write(one.left->fd(), "x", 1));
+  ASSERT_EQ(1, ::write(two.left->fd(), "x", 1));
+  int dropped = 0;
+  ASSERT_TRUE(reactor.run_until_complete(drop_when_readable(one.right, two.right, dropped)));
+  EXPECT_EQ(1, dropped);
+  EXPECT_EQ(nullptr, two.right);
+}
+
+TEST(FdWatch, WhatCannotBeWatchedIsAnError) {
+  Reactor reactor;
+  const Fd file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
+  ASSERT_TRUE(file);
+  FdWatch watch{reactor, file.get()};
+  auto waited = reactor.run_until_complete(wait_for(watch));
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(Code::kUnavailable, waited.error().code);
 }
 
 Task<std::string> echo_once(Listener& listener) {

@@ -1,4 +1,4 @@
-// Reactor: the real Loop. Asio's epoll reactor and timers, hidden behind a pimpl.
+// Reactor: the real Loop. One epoll instance and a heap of timers, hidden behind a pimpl.
 //
 // One thread calls run(). FdWatch waits for readiness of one descriptor; the reads and writes
 // themselves are plain non-blocking system calls of ours, tried first, so a ready descriptor costs

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -128,15 +127,7 @@ Task<std::size_t> FdStream::read(std::span<char> buffer) {
 }
 
 Task<> FdStream::wait_readable() {
-  for (;;) {
-    // Asked before and after: the watch reports changes, and may report one whose bytes an earlier
-    // read has already taken.
-    pollfd state{fd_.get(), POLLIN, 0};
-    if (::poll(&state, 1, 0) > 0) {
-      co_return ok();
-    }
-    CO_TRY_DO(co_await watch_.readable());
-  }
+  co_return co_await watch_.readable();
 }
 
 Task<> FdStream::write(std::string_view bytes) {

@@ -231,9 +231,10 @@ class DirectoryPool final : public Pool {
       throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(named).error());
     }
-    TRY_DO(volumes_->commit(uppers_.get()));
     return upper_path(id);
   }
+
+  Result<> commit_uppers() override { return volumes_->commit(uppers_.get()); }
 
   Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
                          std::uint64_t limit_bytes) override {

@@ -22,7 +22,7 @@ inline constexpr unsigned kDefaultLoopPercent = 80;
 // Open directories while walking a tree that a sandbox made.
 inline constexpr std::size_t kMaxWalkDepth = 64;
 // What the kernel allows for all names, and for one value.
-inline constexpr std::size_t kMaxAttributeBytes = 64 * 1024;
+inline constexpr std::size_t kMaxAttributeBytes = std::size_t{64} * 1024;
 inline constexpr unsigned kMaxLoopAttempts = 64;
 inline constexpr unsigned kDetachWaitMs = 5000;
 inline constexpr unsigned kDetachNapMs = 5;

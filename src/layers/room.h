@@ -74,10 +74,12 @@ class Pool {
   virtual std::string snapshot_path(const std::string& id) = 0;  // absolute; the tree is in "upper"
   virtual Result<> remove_snapshot(const std::string& id) = 0;   // idempotent, returns quickly
   virtual Result<std::vector<std::string>> list_snapshots() = 0;
-  // A new upper that begins as the snapshot, whose size counts against the limit. Durable.
+  // A new upper that begins as the snapshot, whose size counts against the limit. Many are durable
+  // after one commit_uppers().
   virtual Result<std::string> create_upper_from(const std::string& id,
                                                 const std::string& snapshot_id,
                                                 std::uint64_t limit_bytes) = 0;
+  virtual Result<> commit_uppers() = 0;
   // The upper becomes what the snapshot is, wholly or not at all. Durable when it returns.
   // REQUIRES: nothing has the upper mounted.
   virtual Result<> restore_upper(const std::string& id, const std::string& snapshot_id,

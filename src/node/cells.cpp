@@ -19,6 +19,12 @@ runtime::CellRecord runtime_record(const StoredCell& stored) {
   return {stored.id, stored.pid, stored.start_time};
 }
 
+std::shared_ptr<NetworkSockets> share(std::optional<runtime::NetworkSockets> network) {
+  return !network ? nullptr
+                  : std::make_shared<NetworkSockets>(
+                        std::move(network->tcp), std::move(network->udp), std::move(network->dns));
+}
+
 runtime::Limits runtime_limits(const Limits& limits) {
   return {limits.memory_bytes, limits.cpu_millis, limits.process_count};
 }
@@ -124,6 +130,7 @@ Result<CellInfo> Cells::make(const CreateRequest& request) {
   info.id = made.id;
   info.running = made.running;
   info.guest_socket = made.guest_socket;
+  info.network = entry->network;
   put(*std::move(entry));
   return info;
 }
@@ -157,8 +164,12 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   } else {
     TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }
+  if (!request.from_snapshot.empty() && !request.commit_later) {
+    TRY_DO(parts_.pool.commit_uppers());
+  }
   ATOLL_FAULT_POINT("node.create.disk");
   spec.guest_socket = socket_path(request.id);
+  spec.egress = !is_passing_cell(request.id) || request.egress;
   TRY(runtime::Cell cell, parts_.runtime.create(spec));
   ATOLL_FAULT_POINT("node.create.cell");
   if (::lchown(spec.guest_socket.c_str(), parts_.socket_uid, parts_.socket_gid) != 0) {
@@ -174,7 +185,7 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   TRY_DO(parts_.records.put(stored));
   ATOLL_FAULT_POINT("node.create.running");
   TRY(const DeathWatch::Ticket ticket, watch(request.id, std::move(cell.pidfd)));
-  return Entry{std::move(stored), ticket};
+  return Entry{std::move(stored), ticket, share(std::move(cell.network))};
 }
 
 // Also right after a part that was never made: every step is idempotent. When processes might be

@@ -80,6 +80,9 @@ class Cells {
   // Refused while a cell that runs has the volume: it would go on with the old disk.
   Result<> restore_volume(const VolumeRequest& request);
   Result<> remove_snapshot(const std::string& snapshot);
+  // See node/client.h. Shared with whoever asked before: one at a time serves them.
+  Result<std::shared_ptr<NetworkSockets>> open_network(const std::string& id);
+  Result<Fd> open_socket(const SocketRequest& request);
   // The memory of a frozen cell goes to disk, and its processes end. When that cannot be, it stays
   // frozen.
   Result<DumpAnswer> dump(const std::string& id);
@@ -91,6 +94,8 @@ class Cells {
   struct Entry {
     StoredCell stored;
     DeathWatch::Ticket ticket = 0;  // 0: not running
+    // Kept, so that they outlive an API process and nothing of the cell can take their place.
+    std::shared_ptr<NetworkSockets> network;
   };
 
   explicit Cells(Parts parts) : parts_(std::move(parts)) {}

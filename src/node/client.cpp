@@ -3,76 +3,36 @@
 // connection: the answer that might still come must not be taken for another call's.
 #include "node/client.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "base/scope.h"
 #include "base/strings.h"
-#include "io/fd_passing.h"
+#include "node/client_connection.h"
 #include "node/limits.h"
-#include "node/messages.h"
 
 namespace atl::node {
 namespace {
-
-Error lost(std::string_view detail) {
-  return {Code::kUnavailable, concat("the node process does not answer: ", detail), "node_lost"};
-}
 
 std::unexpected<Error> no_layers() {
   return fail(Code::kUnimplemented, "this node does not make layers");
 }
 
-class Connection {
- public:
-  Connection(io::Reactor& reactor, Fd fd) : fd_(std::move(fd)), watch_(reactor, fd_.get()) {}
-
-  // Unix sockets connect at once or not at all.
-  static Result<std::unique_ptr<Connection>> open(io::Reactor& reactor, const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) {
-      return fail(Code::kInvalidArgument, concat("socket path is too long: ", path));
-    }
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    if (!fd ||
-        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      return fail(lost(errno_error(concat("connecting to ", path)).message));
-    }
-    return std::make_unique<Connection>(reactor, std::move(fd));
-  }
-
-  Task<> send(std::string_view bytes) {
-    for (;;) {
-      auto sent = io::send_datagram(fd_.get(), bytes);
-      if (sent || !must_wait(sent.error())) {
-        co_return sent;
-      }
-      CO_TRY_DO(co_await watch_.writable());
-    }
-  }
-
-  Task<std::string> receive() {
-    for (;;) {
-      auto message = receive_message(fd_.get());
-      if (message && message->empty()) {
-        co_return fail(lost("it closed the connection"));
-      }
-      if (message || !must_wait(message.error())) {
-        co_return message;
-      }
-      CO_TRY_DO(co_await watch_.readable());
-    }
-  }
-
- private:
-  Fd fd_;
-  io::FdWatch watch_;
+struct Answer {
+  std::string payload;
+  std::vector<Fd> fds;  // that nobody expects are closed
 };
+
+Result<> expect_fds(const Answer& answer, std::size_t count) {
+  if (answer.fds.size() != count) {
+    return fail(Code::kInternal,
+                concat("the node sent ", answer.fds.size(), " sockets, not ", count));
+  }
+  return {};
+}
+
+Result<NetworkSockets> take_network(Answer& answer) {
+  TRY_DO(expect_fds(answer, kNetworkSocketCount));
+  return NetworkSockets{std::move(answer.fds[0]), std::move(answer.fds[1]),
+                        std::move(answer.fds[2])};
+}
 
 class NodeClient final : public Node {
  public:
@@ -81,16 +41,21 @@ class NodeClient final : public Node {
   ~NodeClient() override { CHECK(in_use_ == 0 && waiting_ == 0); }
 
   Task<HelloAnswer> hello() override {
-    CO_TRY(const auto payload, co_await call(encode_plain(RequestKind::kHello)));
-    co_return decode_hello(payload);
+    CO_TRY(const auto answer, co_await call(encode_plain(RequestKind::kHello)));
+    co_return decode_hello(answer.payload);
   }
   Task<CellInfo> create(CreateRequest request) override {
     // From a snapshot it is a copy of it, where the pool cannot do better; memory comes from disk.
     auto created = request.from_snapshot.empty() && !request.restore_memory
                        ? call(encode(request))
                        : slow_call(encode(request));
-    CO_TRY(const auto payload, co_await std::move(created));
-    co_return decode_cell(payload);
+    CO_TRY(auto answer, co_await std::move(created));
+    CO_TRY(CellInfo info, decode_cell(answer.payload));
+    if (!answer.fds.empty()) {
+      CO_TRY(auto network, take_network(answer));
+      info.network = std::make_shared<NetworkSockets>(std::move(network));
+    }
+    co_return std::move(info);
   }
   Task<> destroy(DestroyRequest request) override {
     auto destroyed = request.sync ? slow_call(encode(request)) : call(encode(request));
@@ -99,8 +64,8 @@ class NodeClient final : public Node {
   }
   Task<std::vector<CellInfo>> list() override;
   Task<Usage> usage(std::string id) override {
-    CO_TRY(const auto payload, co_await call(encode_with_id(RequestKind::kUsage, id)));
-    co_return decode_usage(payload);
+    CO_TRY(const auto answer, co_await call(encode_with_id(RequestKind::kUsage, id)));
+    co_return decode_usage(answer.payload);
   }
   Task<> set_limits(std::string id, Limits limits) override {
     CO_TRY_DO(co_await call(encode_set_limits(id, limits)));
@@ -111,11 +76,15 @@ class NodeClient final : public Node {
     co_return ok();
   }
   Task<DumpAnswer> dump(std::string id) override {
-    CO_TRY(const auto payload, co_await slow_call(encode_with_id(RequestKind::kDump, id)));
-    co_return decode_dump(payload);
+    CO_TRY(const auto answer, co_await slow_call(encode_with_id(RequestKind::kDump, id)));
+    co_return decode_dump(answer.payload);
   }
   Task<> thaw(std::string id) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kThaw, id)));
+    co_return ok();
+  }
+  Task<> commit_disks() override {
+    CO_TRY_DO(co_await slow_call(encode_plain(RequestKind::kCommitDisks)));
     co_return ok();
   }
   Task<> commit_layer(CommitRequest request) override {
@@ -130,8 +99,8 @@ class NodeClient final : public Node {
     return list_names(RequestKind::kListLayers);
   }
   Task<SnapshotAnswer> snapshot(SnapshotRequest request) override {
-    CO_TRY(const auto payload, co_await slow_call(encode(RequestKind::kSnapshot, request)));
-    co_return decode_snapshot(payload);
+    CO_TRY(const auto answer, co_await slow_call(encode(RequestKind::kSnapshot, request)));
+    co_return decode_snapshot(answer.payload);
   }
   Task<> restore(SnapshotRequest request) override {
     CO_TRY_DO(co_await slow_call(encode(RequestKind::kRestore, request)));
@@ -154,10 +123,10 @@ class NodeClient final : public Node {
     return list_names(RequestKind::kListVolumes);
   }
   Task<Usage> volume_usage(std::string volume) override {
-    CO_TRY(const auto payload,
+    CO_TRY(const auto answer,
            co_await call(encode_volume(RequestKind::kVolumeUsage,
                                        VolumeRequest{.volume = std::move(volume)})));
-    co_return decode_usage(payload);
+    co_return decode_usage(answer.payload);
   }
   Task<> snapshot_volume(VolumeRequest request) override {
     return change_volume(RequestKind::kSnapshotVolume, std::move(request));
@@ -168,6 +137,15 @@ class NodeClient final : public Node {
   Task<> detach_volume(DetachRequest request) override {
     CO_TRY_DO(co_await call(encode(request)));
     co_return ok();
+  }
+  Task<NetworkSockets> open_network(std::string id) override {
+    CO_TRY(auto answer, co_await call(encode_with_id(RequestKind::kOpenNetwork, id)));
+    co_return take_network(answer);
+  }
+  Task<Fd> open_socket(SocketRequest request) override {
+    CO_TRY(auto answer, co_await call(encode(request)));
+    CO_TRY_DO(expect_fds(answer, 1));
+    co_return std::move(answer.fds.front());
   }
   Task<> build_builtin(std::string name) override {
     CO_TRY_DO(co_await call(encode_with_id(RequestKind::kBuildBuiltin, name)));
@@ -208,15 +186,15 @@ class NodeClient final : public Node {
     std::unique_ptr<Connection> connection_;
   };
 
-  Task<std::string> call(std::string request) {
+  Task<Answer> call(std::string request) {
     return with_deadline(kCallTimeout, exchange(std::move(request)));
   }
   // One that waits for a disk.
-  Task<std::string> slow_call(std::string request) {
+  Task<Answer> slow_call(std::string request) {
     return with_deadline(kCommitTimeout, exchange_in_turn(std::move(request)));
   }
-  Task<std::string> exchange(std::string request);
-  Task<std::string> exchange_in_turn(std::string request);
+  Task<Answer> exchange(std::string request);
+  Task<Answer> exchange_in_turn(std::string request);
   Task<Lease> lease();
   Task<> wait_for(::atl::Event& freed);
   Task<> start_watch();
@@ -243,7 +221,7 @@ Task<> NodeClient::wait_for(::atl::Event& freed) {
   co_return waited;
 }
 
-Task<std::string> NodeClient::exchange_in_turn(std::string request) {
+Task<Answer> NodeClient::exchange_in_turn(std::string request) {
   while (slow_ >= kMaxSlowCalls) {
     CO_TRY_DO(co_await wait_for(slow_freed_));
   }
@@ -267,7 +245,7 @@ Task<NodeClient::Lease> NodeClient::lease() {
   co_return Lease{*this, std::move(connection)};
 }
 
-Task<std::string> NodeClient::exchange(std::string request) {
+Task<Answer> NodeClient::exchange(std::string request) {
   for (;;) {
     const bool reused = !idle_.empty();
     CO_TRY(Lease lease, co_await this->lease());
@@ -279,9 +257,10 @@ Task<std::string> NodeClient::exchange(std::string request) {
     if (!sent) {
       co_return fail(sent.error());
     }
-    CO_TRY(const auto answer, co_await (*lease).receive());
+    CO_TRY(auto message, co_await (*lease).receive());
     lease.give_back();
-    co_return decode_answer(answer);
+    CO_TRY(auto payload, decode_answer(message.bytes));
+    co_return Answer{std::move(payload), std::move(message.fds)};
   }
 }
 
@@ -290,8 +269,8 @@ Task<std::vector<CellInfo>> NodeClient::list() {
   for (;;) {
     const std::string request = all.empty() ? encode_plain(RequestKind::kList)
                                             : encode_with_id(RequestKind::kList, all.back().id);
-    CO_TRY(const auto payload, co_await call(request));
-    CO_TRY(auto page, decode_cells(payload));
+    CO_TRY(const auto answer, co_await call(request));
+    CO_TRY(auto page, decode_cells(answer.payload));
     std::ranges::move(page, std::back_inserter(all));
     if (page.size() < kCellsPerPage) {
       co_return all;
@@ -303,8 +282,8 @@ Task<std::vector<std::string>> NodeClient::list_names(RequestKind kind) {
   std::vector<std::string> all;
   for (;;) {
     const std::string request = all.empty() ? encode_plain(kind) : encode_with_id(kind, all.back());
-    CO_TRY(const auto payload, co_await call(request));
-    CO_TRY(auto page, decode_names(payload));
+    CO_TRY(const auto answer, co_await call(request));
+    CO_TRY(auto page, decode_names(answer.payload));
     const std::size_t count = page.size();
     std::ranges::move(page, std::back_inserter(all));
     if (count < kLayersPerPage) {
@@ -317,7 +296,7 @@ Task<> NodeClient::start_watch() {
   CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
   CO_TRY_DO(co_await connection->send(encode_plain(RequestKind::kWatch)));
   CO_TRY(const auto answer, co_await connection->receive());
-  CO_TRY_DO(decode_answer(answer));
+  CO_TRY_DO(decode_answer(answer.bytes));
   watching_ = std::move(connection);
   co_return ok();
 }
@@ -334,7 +313,7 @@ Task<Event> NodeClient::next_event() {
     }
     co_return fail(std::move(datagram).error());
   }
-  co_return decode_event(*datagram);
+  co_return decode_event(datagram->bytes);
 }
 
 }  // namespace
@@ -350,6 +329,9 @@ Task<std::vector<std::string>> Node::list_layers() {
 }
 Task<DumpAnswer> Node::dump(std::string) {
   co_return fail(Code::kUnimplemented, "this node does not dump memory", "no_memory_dump");
+}
+Task<> Node::commit_disks() {
+  co_return no_layers();
 }
 Task<SnapshotAnswer> Node::snapshot(SnapshotRequest) {
   co_return no_layers();
@@ -383,6 +365,12 @@ Task<> Node::restore_volume(VolumeRequest) {
 }
 Task<> Node::detach_volume(DetachRequest) {
   co_return no_layers();
+}
+Task<NetworkSockets> Node::open_network(std::string) {
+  co_return fail(Code::kUnimplemented, "this node has no networks", "no_egress");
+}
+Task<Fd> Node::open_socket(SocketRequest) {
+  co_return fail(Code::kUnimplemented, "this node has no networks", "no_egress");
 }
 Task<> Node::build_builtin(std::string) {
   co_return no_layers();

@@ -30,6 +30,8 @@ class Node {
   virtual Task<> thaw(std::string id) = 0;
   // The memory of one that stands still goes to disk. When it cannot, it still stands still.
   virtual Task<DumpAnswer> dump(std::string id);
+  // Disks that were made with commit_later outlive a power cut from here on.
+  virtual Task<> commit_disks();
   virtual Task<> commit_layer(CommitRequest request);
   virtual Task<> remove_layer(std::string layer);
   virtual Task<std::vector<std::string>> list_layers();
@@ -44,6 +46,11 @@ class Node {
   virtual Task<> snapshot_volume(VolumeRequest request);
   virtual Task<> restore_volume(VolumeRequest request);
   virtual Task<> detach_volume(DetachRequest request);
+  // The network of a cell that runs, also one that is frozen: the sockets it has had from its
+  // beginning, or new ones when nobody has those any more.
+  virtual Task<NetworkSockets> open_network(std::string id);
+  // A bare socket of the cell's network, to connect with or to answer from.
+  virtual Task<Fd> open_socket(SocketRequest request);
   virtual Task<> build_builtin(std::string name);  // returns at once; events tell the rest
   // The next event; kUnavailable when the connection to the node was lost (events may have been
   // missed: call list() and watch again).

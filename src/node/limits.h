@@ -20,7 +20,7 @@ inline constexpr std::chrono::minutes kCommitTimeout{10};  // a large layer is w
 // Events that a watcher has not read yet; one that is slower than this is cut off.
 inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 
-inline constexpr std::size_t kMaxRecordBytes = 32 * 1024;
+inline constexpr std::size_t kMaxRecordBytes = std::size_t{32} * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
 inline constexpr std::size_t kStopThreads = 8;
 // How long a node that stops goes on beginning dumps. A supervisor waits a minute for it.

@@ -66,7 +66,7 @@ Result<> check_views(const CreateRequest& request) {
   }
   const bool bare = request.layers.size() == 1 && request.layers.front() == kEmptyLayer &&
                     request.from_snapshot.empty() && !request.existing_upper &&
-                    !request.host_network;
+                    !request.host_network && !request.egress;
   if (!bare || !request.id.starts_with(kBuildCellPrefix)) {
     return fail(Code::kInvalidArgument, "only a build cell with nothing in it may have views");
   }
@@ -99,11 +99,17 @@ Result<> check_create(const CreateRequest& request) {
       return fail(Code::kInvalidArgument, "a disk that exists cannot begin as a snapshot");
     }
   }
+  if (request.commit_later && request.from_snapshot.empty()) {
+    return fail(Code::kInvalidArgument, "only a disk that begins as a snapshot is committed");
+  }
   if (request.restore_memory && !request.existing_upper && request.from_snapshot.empty()) {
     return fail(Code::kInvalidArgument, "a new disk has no memory to restore");
   }
   if (request.host_network && !request.id.starts_with(kBuildCellPrefix)) {
     return fail(Code::kInvalidArgument, "only the cell of a build may use the host's network");
+  }
+  if (request.egress && (!request.id.starts_with(kBuildCellPrefix) || request.host_network)) {
+    return fail(Code::kInvalidArgument, "only the cell of a build may ask for a way out");
   }
   TRY_DO(check_mounts(request.mounts));
   if (request.mount_is_root &&
@@ -112,6 +118,26 @@ Result<> check_create(const CreateRequest& request) {
   }
   TRY_DO(check_views(request));
   return check_limits(request.limits);
+}
+
+// Cells that pass have no network: nothing of them is to go anywhere.
+Result<> check_network(std::string_view id) {
+  TRY_DO(check_id(id));
+  if (is_passing_cell(id)) {
+    return fail(Code::kInvalidArgument, "a cell of a build or of files has no network");
+  }
+  return {};
+}
+
+Result<> check_socket(const SocketRequest& request) {
+  TRY_DO(check_network(request.id));
+  if (request.type != SocketType::kStream && request.type != SocketType::kDatagram) {
+    return fail(Code::kInvalidArgument, "a socket is for streams or for datagrams");
+  }
+  if (request.family != SocketFamily::kInet4 && request.family != SocketFamily::kInet6) {
+    return fail(Code::kInvalidArgument, "a socket is of IPv4 or of IPv6");
+  }
+  return {};
 }
 
 void write_limits(ByteWriter& out, const Limits& limits) {
@@ -141,7 +167,9 @@ CreateRequest read_create(ByteReader& in) {
   request.from_snapshot = in.string();
   request.restore_memory = in.boolean();
   request.host_network = in.boolean();
+  request.egress = in.boolean();
   request.ephemeral_tmp = in.boolean();
+  request.commit_later = in.boolean();
   request.mounts = volumes::read_mounts(in);
   request.mount_is_root = in.boolean();
   for (std::uint32_t left = in.count(5); left > 0; --left) {
@@ -162,6 +190,7 @@ ByteWriter begin(RequestKind kind) {
 Result<> check_decoded(const DecodedRequest& request) {
   switch (request.kind) {
     case RequestKind::kHello:
+    case RequestKind::kCommitDisks:
     case RequestKind::kWatch:
       return {};
     case RequestKind::kList:
@@ -178,6 +207,10 @@ Result<> check_decoded(const DecodedRequest& request) {
     case RequestKind::kThaw:
     case RequestKind::kDump:
       return check_id(request.id);
+    case RequestKind::kOpenNetwork:
+      return check_network(request.id);
+    case RequestKind::kOpenSocket:
+      return check_socket(request.socket);
     case RequestKind::kCommitLayer:
       TRY_DO(check_id(request.commit.id));
       return check_layer_id(request.commit.layer);
@@ -236,7 +269,8 @@ std::string encode(const CreateRequest& request) {
   write_limits(out, request.limits);
   out.boolean(request.existing_upper).string(request.from_snapshot);
   out.boolean(request.restore_memory).boolean(request.host_network);
-  out.boolean(request.ephemeral_tmp);
+  out.boolean(request.egress);
+  out.boolean(request.ephemeral_tmp).boolean(request.commit_later);
   volumes::write_mounts(out, request.mounts);
   out.boolean(request.mount_is_root);
   out.u32(static_cast<std::uint32_t>(request.views.size()));
@@ -256,6 +290,13 @@ std::string encode(const DestroyRequest& request) {
 std::string encode(const CommitRequest& request) {
   ByteWriter out = begin(RequestKind::kCommitLayer);
   out.string(request.id).string(request.layer);
+  return std::move(out).bytes();
+}
+
+std::string encode(const SocketRequest& request) {
+  ByteWriter out = begin(RequestKind::kOpenSocket);
+  out.string(request.id).u8(static_cast<std::uint8_t>(request.type));
+  out.u8(static_cast<std::uint8_t>(request.family));
   return std::move(out).bytes();
 }
 
@@ -291,6 +332,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
   request.kind = static_cast<RequestKind>(in.u8());
   switch (request.kind) {
     case RequestKind::kHello:
+    case RequestKind::kCommitDisks:
     case RequestKind::kWatch:
       break;
     case RequestKind::kList:
@@ -313,7 +355,13 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
     case RequestKind::kDump:
+    case RequestKind::kOpenNetwork:
       request.id = in.string();
+      break;
+    case RequestKind::kOpenSocket:
+      request.socket.id = in.string();
+      request.socket.type = static_cast<SocketType>(in.u8());
+      request.socket.family = static_cast<SocketFamily>(in.u8());
       break;
     case RequestKind::kCommitLayer:
       request.commit.id = in.string();

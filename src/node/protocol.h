@@ -8,15 +8,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace atl::node {
 
-inline constexpr std::size_t kMaxMessageBytes = 256 * 1024;
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} * 1024;
 inline constexpr std::size_t kMaxLayersPerCell = 64;
 // Two whole roots: as many layers and an upper each.
 inline constexpr std::size_t kMaxViewsPerCell = 2 * (kMaxLayersPerCell + 1);
@@ -61,6 +63,9 @@ enum class RequestKind : std::uint8_t {
   kRemoveSnapshot = 16,
   kListSnapshots = 17,
   kDump = 18,
+  kCommitDisks = 19,
+  kOpenNetwork = 20,
+  kOpenSocket = 21,
   kCreateVolume = 40,
   kRemoveVolume = 41,
   kListVolumes = 42,
@@ -102,6 +107,8 @@ struct CreateRequest {
   bool existing_upper = false;
   // Not empty: the fresh upper begins as this snapshot.
   std::string from_snapshot;
+  // Durable not with the answer but with that of a later kCommitDisks: one for many.
+  bool commit_later = false;
   // Begin with the processes of the dump that belongs to the disk: an existing one's own, if it has
   // one that can be restored (else the answer says why not), or the snapshot's, which must have
   // one.
@@ -110,6 +117,8 @@ struct CreateRequest {
   bool ephemeral_tmp = false;
   // RUN of a build whose operator allowed it the host's network; only a build cell may have this.
   bool host_network = false;
+  // A build cell with a way out like a sandbox's; others have one anyway, or never.
+  bool egress = false;
   std::vector<Mount> mounts;  // none within another
   // The cell's guest sees the only mount as its whole file system.
   bool mount_is_root = false;
@@ -124,6 +133,25 @@ struct DestroyRequest {
   bool keep_dump = false;  // with keep_upper: memory on disk stays too
 };
 
+// Of the network of a cell, made inside it; non-blocking. What each gets: runtime/room.h. As
+// descriptors of the answer's message, in this order.
+struct NetworkSockets {
+  Fd tcp;
+  Fd udp;
+  Fd dns;
+};
+inline constexpr std::size_t kNetworkSocketCount = 3;
+
+enum class SocketType : std::uint8_t { kStream = 1, kDatagram = 2 };
+enum class SocketFamily : std::uint8_t { kInet4 = 4, kInet6 = 6 };
+
+// kOpenSocket: one bare socket of the cell's network, non-blocking, neither bound nor connected.
+struct SocketRequest {
+  std::string id;
+  SocketType type = SocketType::kStream;
+  SocketFamily family = SocketFamily::kInet4;
+};
+
 struct CellInfo {
   std::string id;
   bool running = false;
@@ -132,6 +160,8 @@ struct CellInfo {
   bool dumped = false;       // its memory is on disk
   bool restored = false;     // answer of a create: with the processes of a dump
   std::string reason;        // why not, when there was a dump
+  // Answer of a create: its network, for whoever takes it; null when it has none.
+  std::shared_ptr<NetworkSockets> network;
 };
 
 struct Usage {
@@ -198,7 +228,10 @@ struct HelloAnswer {
   bool live_fork = false;
   bool freeze = false;
   bool disk_quota = false;
-  std::string storage_backend;         // "btrfs" | "reflink" | "copy"
+  bool egress = false;          // sandboxes have a way out, through whoever opens their network
+  bool egress_ipv6 = false;     // also over IPv6
+  std::string egress_reason;    // why not
+  std::string storage_backend;  // "btrfs" | "reflink" | "copy"
   std::uint64_t pool_total_bytes = 0;  // no disk can be larger
   std::vector<TemplateInfo> templates;
 };
@@ -216,18 +249,20 @@ struct Event {
   std::string text;  // the step under way; why it failed
 };
 
-// Requests without fields (kHello, kWatch) are the kind byte alone; kUsage, kFreeze, kThaw and
-// kDump carry an id; kList may carry one: the last id of the page before. kRemoveLayer and
-// kListLayers are the same with layer ids, kBuildBuiltin carries a template's name and is answered
-// at once; the outcome comes as events. kRemoveSnapshot, kListSnapshots and kListVolumes are like
-// those of layers. kWatch is answered with an empty ok once events will come, then the events
-// follow.
+// Requests without fields (kHello, kWatch, kCommitDisks) are the kind byte alone; kUsage, kFreeze,
+// kThaw, kDump and kOpenNetwork carry an id; kList may carry one: the last id of the page before.
+// kRemoveLayer
+// and kListLayers are the same with layer ids, kBuildBuiltin carries a template's name and is
+// answered at once; the outcome comes as events. kRemoveSnapshot, kListSnapshots and kListVolumes
+// are like those of layers. kWatch is answered with an empty ok once events will come, then the
+// events follow.
 std::string encode(const CreateRequest& request);
 std::string encode(const DestroyRequest& request);
 std::string encode(const CommitRequest& request);
 std::string encode(RequestKind kind, const SnapshotRequest& request);
 std::string encode_volume(RequestKind kind, const VolumeRequest& request);
 std::string encode(const DetachRequest& request);
+std::string encode(const SocketRequest& request);
 std::string encode_set_limits(std::string_view id, const Limits& limits);
 std::string encode_plain(RequestKind kind);
 std::string encode_with_id(RequestKind kind, std::string_view id);
@@ -240,6 +275,7 @@ struct DecodedRequest {
   SnapshotRequest snapshot;
   VolumeRequest volume;  // kRemoveVolume, kVolumeUsage: the id alone
   DetachRequest detach;
+  SocketRequest socket;
   std::string id;     // of a cell; kList: empty or the last id seen
   std::string layer;  // kRemoveLayer; kListLayers: empty or the last id seen;
                       // the same of snapshots

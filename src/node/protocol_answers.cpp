@@ -5,7 +5,7 @@
 namespace atl::node {
 namespace {
 
-constexpr std::size_t kMaxErrorTextBytes = 8 * 1024;
+constexpr std::size_t kMaxErrorTextBytes = std::size_t{8} * 1024;
 constexpr std::uint32_t kLeastCellBytes = 4 + 1 + 1 + 4 + 1 + 1 + 4;
 constexpr std::uint32_t kLeastTemplateBytes = 4 + 1 + 4;
 
@@ -100,6 +100,8 @@ std::string encode_payload(const HelloAnswer& hello) {
   out.boolean(hello.kernel_boundary).boolean(hello.memory_dump).boolean(hello.live_fork);
   out.string(std::string_view{hello.memory_dump_reason}.substr(0, kMaxErrorTextBytes));
   out.boolean(hello.freeze).boolean(hello.disk_quota).string(hello.storage_backend);
+  out.boolean(hello.egress).boolean(hello.egress_ipv6);
+  out.string(std::string_view{hello.egress_reason}.substr(0, kMaxErrorTextBytes));
   out.u64(hello.pool_total_bytes);
   out.u32(static_cast<std::uint32_t>(hello.templates.size()));
   for (const TemplateInfo& info : hello.templates) {
@@ -173,6 +175,9 @@ Result<HelloAnswer> decode_hello(std::string_view payload) {
   hello.freeze = in.boolean();
   hello.disk_quota = in.boolean();
   hello.storage_backend = in.string();
+  hello.egress = in.boolean();
+  hello.egress_ipv6 = in.boolean();
+  hello.egress_reason = in.string();
   hello.pool_total_bytes = in.u64();
   hello.templates.resize(in.count(kLeastTemplateBytes));
   for (TemplateInfo& info : hello.templates) {

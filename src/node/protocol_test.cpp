@@ -26,6 +26,7 @@ std::vector<std::string> all_requests() {
           encode_plain(RequestKind::kList),
           encode_with_id(RequestKind::kList, "x"),
           encode_plain(RequestKind::kWatch),
+          encode_plain(RequestKind::kCommitDisks),
           encode_with_id(RequestKind::kUsage, "x"),
           encode_with_id(RequestKind::kFreeze, "x"),
           encode_with_id(RequestKind::kThaw, "x")};

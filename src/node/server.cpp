@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/fd_passing.h"
@@ -200,9 +201,11 @@ void Server::serve(Connection& connection) {
     if (!request || is_waited_for(request->kind)) {
       busy.emplace(*this, socket);
     }
-    auto answer = request ? handle(*request) : Result<std::string>{fail(request.error())};
-    const std::string bytes = answer ? encode_ok(*answer) : encode_error(answer.error());
-    if (!io::send_datagram(socket, bytes)) {
+    Passed passed;
+    auto answer = request ? handle(*request, passed) : Result<std::string>{fail(request.error())};
+    const auto sent = answer ? io::send_datagram(socket, encode_ok(*answer), passed.fds())
+                             : io::send_datagram(socket, encode_error(answer.error()));
+    if (!sent) {
       return;
     }
   }
@@ -220,7 +223,14 @@ void Server::stream_events(int socket) {
   parts_.events.remove(socket);
 }
 
-Result<std::string> Server::handle(const DecodedRequest& request) {
+std::vector<int> Server::Passed::fds() const {
+  if (network != nullptr) {
+    return {network->tcp.get(), network->udp.get(), network->dns.get()};
+  }
+  return socket ? std::vector{socket.get()} : std::vector<int>{};
+}
+
+Result<std::string> Server::handle(const DecodedRequest& request, Passed& passed) {
   switch (request.kind) {
     case RequestKind::kHello: {
       HelloAnswer hello = parts_.hello;
@@ -240,6 +250,7 @@ Result<std::string> Server::handle(const DecodedRequest& request) {
     case RequestKind::kRestore:
     case RequestKind::kRemoveSnapshot:
     case RequestKind::kListSnapshots:
+    case RequestKind::kCommitDisks:
       return handle_snapshot(request);
     case RequestKind::kCreateVolume:
     case RequestKind::kRemoveVolume:
@@ -248,8 +259,11 @@ Result<std::string> Server::handle(const DecodedRequest& request) {
     case RequestKind::kSnapshotVolume:
     case RequestKind::kRestoreVolume:
       return handle_volume(request);
+    case RequestKind::kOpenNetwork:
+    case RequestKind::kOpenSocket:
+      return handle_network(request, passed);
     default:
-      return handle_cell(request);
+      return handle_cell(request, passed);
   }
 }
 
@@ -295,6 +309,10 @@ Result<std::string> Server::handle_snapshot(const DecodedRequest& request) {
     case RequestKind::kRemoveSnapshot:
       TRY_DO(parts_.cells.remove_snapshot(request.layer));
       return std::string{};
+    case RequestKind::kCommitDisks:
+      TRY_DO(parts_.pool->commit_uppers());
+      ATOLL_FAULT_POINT("node.disks.committed");
+      return std::string{};
     default: {
       TRY(std::vector<std::string> names, parts_.pool->list_snapshots());
       return encode_payload(page_after(std::move(names), request.layer));
@@ -331,7 +349,16 @@ Result<std::string> Server::handle_volume(const DecodedRequest& request) {
   }
 }
 
-Result<std::string> Server::handle_cell(const DecodedRequest& request) {
+Result<std::string> Server::handle_network(const DecodedRequest& request, Passed& passed) {
+  if (request.kind == RequestKind::kOpenNetwork) {
+    TRY(passed.network, parts_.cells.open_network(request.id));
+  } else {
+    TRY(passed.socket, parts_.cells.open_socket(request.socket));
+  }
+  return std::string{};
+}
+
+Result<std::string> Server::handle_cell(const DecodedRequest& request, Passed& passed) {
   Cells& cells = parts_.cells;
   const auto done = [](const Result<>& result) -> Result<std::string> {
     return result ? Result<std::string>{} : fail(result.error());
@@ -339,6 +366,7 @@ Result<std::string> Server::handle_cell(const DecodedRequest& request) {
   switch (request.kind) {
     case RequestKind::kCreate: {
       TRY(const CellInfo info, cells.create(request.create));
+      passed.network = info.network;
       return encode_payload(info);
     }
     case RequestKind::kUsage: {

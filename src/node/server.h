@@ -63,11 +63,18 @@ class Server {
   void stream_events(int socket);
   class Busy;
   void wait_for_abandoned(int asking);
-  Result<std::string> handle(const DecodedRequest& request);
+  // What goes along with an answer. Closed when it has been sent.
+  struct Passed {
+    std::shared_ptr<NetworkSockets> network;
+    Fd socket;
+    std::vector<int> fds() const;
+  };
+  Result<std::string> handle(const DecodedRequest& request, Passed& passed);
   Result<std::string> handle_layer(const DecodedRequest& request);
   Result<std::string> handle_snapshot(const DecodedRequest& request);
   Result<std::string> handle_volume(const DecodedRequest& request);
-  Result<std::string> handle_cell(const DecodedRequest& request);
+  Result<std::string> handle_network(const DecodedRequest& request, Passed& passed);
+  Result<std::string> handle_cell(const DecodedRequest& request, Passed& passed);
 
   Parts parts_;
   Fd listening_;

@@ -55,7 +55,7 @@ Result<> Volumes::create(const VolumeRequest& request) {
                   "snapshot_not_found");
     }
     TRY_DO(pool_.create_upper_from(request.volume, request.snapshot, request.disk_bytes));
-    return {};
+    return pool_.commit_uppers();
   }
   TRY(const std::string path, pool_.create_upper(request.volume, request.disk_bytes));
   ATOLL_FAULT_POINT("node.volume.half_made");

@@ -17,7 +17,7 @@
 namespace atl::oci {
 namespace {
 
-constexpr std::size_t kBlockBytes = 256 * 1024;
+constexpr std::size_t kBlockBytes = std::size_t{256} * 1024;
 
 std::string_view or_empty(const char* text) {
   return text == nullptr ? "" : text;

@@ -12,7 +12,7 @@
 namespace atl::oci {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;
 
 Result<> write_at(int fd, std::string_view bytes, std::uint64_t offset) {
   while (!bytes.empty()) {

@@ -9,13 +9,14 @@ namespace atl::oci {
 inline constexpr std::size_t kMaxDockerfileBytes = 1U << 20;
 inline constexpr std::size_t kMaxInstructions = 1000;
 inline constexpr std::size_t kMaxStages = 64;
-inline constexpr std::size_t kMaxExpandedBytes = 256 * 1024;  // of one word after substitution
+inline constexpr std::size_t kMaxExpandedBytes =
+    std::size_t{256} * 1024;  // of one word after substitution
 inline constexpr std::size_t kMaxIgnorePatterns = 10'000;
 
 inline constexpr std::size_t kMaxPathBytes = 4000;
 inline constexpr std::size_t kMaxPathDepth = 250;
 inline constexpr std::size_t kMaxAttributes = 256;  // extended, of one entry
-inline constexpr std::size_t kMaxAttributeBytes = 96 * 1024;
+inline constexpr std::size_t kMaxAttributeBytes = std::size_t{96} * 1024;
 inline constexpr std::size_t kMaxAttributeNameBytes = 255;
 inline constexpr std::uint64_t kMaxEntries = 1'000'000;        // of an archive, and of an image
 inline constexpr std::size_t kMaxNameBytesTotal = 256U << 20;  // of all paths of an image together

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +27,19 @@ struct MemoryDumps {
   std::string reason;  // why not, and what to do
 };
 
+// Whether cells have a way out: sockets inside that get everything they send to the world.
+struct Egress {
+  bool possible = false;
+  bool ipv6 = false;
+  std::string reason;  // why not, and what to do
+};
+
 // What a backend can promise; the API shows it as it is.
 struct Capabilities {
   std::string name;              // "namespaces"
   bool kernel_boundary = false;  // an own kernel between sandbox and host
   MemoryDumps memory_dump;
+  Egress egress;
   bool live_fork = false;
   bool freeze = false;
   bool memory_limit = false;
@@ -71,6 +80,9 @@ struct CellSpec {
   // Absolute host paths, shown read-only at /views/0, /views/1, ...: for looking at, never for
   // running (nosuid, nodev, noexec).
   std::vector<std::string> view_dirs;
+  // A way out, where the host can give one: without it, and on such a host, the cell's network is
+  // its own loopback device and nothing else.
+  bool egress = false;
   // The host's network instead of an own one without any: for code its operator trusts.
   bool host_network = false;
   bool ephemeral_tmp = false;  // /tmp in memory, counted as the cell's
@@ -105,9 +117,23 @@ struct DumpSpec {
   bool time_for_memory = true;
 };
 
+// Made inside a cell's network, non-blocking, dual-stack where the kernel has IPv6. They keep
+// nothing of the cell alive but its network. There is no other way out of a cell: who has these
+// decides.
+struct NetworkSockets {
+  Fd tcp;  // listens; gets every connection to an address outside, which is its own address
+  Fd udp;  // gets every datagram to one, with the original destination as ancillary data
+  Fd dns;  // bound to port 53 of every address, datagrams
+};
+enum class SocketType : std::uint8_t { kStream, kDatagram };
+enum class SocketFamily : std::uint8_t { kInet4, kInet6 };
+
 struct Cell {
   CellRecord record;
   Fd pidfd;  // readable when the cell is dead
+  // Answer of a create with a way out. Made before anything of the cell ran, so nothing of it can
+  // have taken their ports.
+  std::optional<NetworkSockets> network;
 };
 
 struct Usage {
@@ -138,6 +164,16 @@ class Runtime {
   // Takes a volume out of the cell's tree, also while it is frozen. Who has files of it open keeps
   // them. kNotFound when it is not at its target (any more).
   virtual Result<> detach(const CellRecord& record, const VolumeMount& mount) = 0;
+  // The sockets of a cell once more, when nobody has those of its create any more. Whatever the
+  // cell does, and also while it is frozen, this does not wait for it.
+  virtual Result<NetworkSockets> open_network(const CellRecord& record) {
+    return fail(Code::kUnimplemented, concat("cell ", record.id, " has no network"), "no_egress");
+  }
+  // A bare socket of the cell's network, non-blocking; it may be bound to any address there.
+  virtual Result<Fd> open_socket(const CellRecord& record, SocketType /*type*/,
+                                 SocketFamily /*family*/) {
+    return fail(Code::kUnimplemented, concat("cell ", record.id, " has no network"), "no_egress");
+  }
   // Writes the memory of all processes of a cell to disk, after the guest has closed its
   // connections, and returns its size. The cell is left frozen with all it had, also when its
   // processes cannot be dumped (kFailedPrecondition says why).

@@ -142,6 +142,7 @@ TEST_F(SeccompPolicyTest, ArgumentsAreCheckedInTheirLowHalf) {
       {SYS_mmap, {0, 4096, 3, kGarbage | 0x40022}, kErrno | ENOMEM},
       {SYS_memfd_create, {0, 3}, SECCOMP_RET_ALLOW},
       {SYS_memfd_create, {0, 5}, kErrno | ENOMEM},
+      {SYS_memfd_create, {0, 0xFFFFFFFF}, kErrno | EINVAL},
       {SYS_shmget, {0, 4096, 01600}, SECCOMP_RET_ALLOW},
       {SYS_shmget, {0, 4096, 05600}, kErrno | ENOMEM},
       {SYS_io_setup, {1}, kErrno | ENOSYS},

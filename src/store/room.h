@@ -110,10 +110,26 @@ struct Descent {
   std::string parent_id;  // a sandbox or a snapshot
   std::string cause;      // "fork", "claim"
 };
+
+// A document of a room above: a network policy, a service, a sealed credential. The store keeps it
+// and does not look inside. One of a sandbox goes with it, in the same transaction.
+struct Record {
+  std::string kind;  // "network-policy"
+  std::string id;    // unique in its kind
+  std::string team_id = kDefaultTeam;
+  std::string owner_id;  // a sandbox; empty: it stands alone
+  std::int64_t version = 1;
+  std::string body = "{}";  // JSON, or sealed text
+  UnixMillis created_at = 0;
+  UnixMillis updated_at = 0;
+  bool operator==(const Record&) const = default;
+};
+
 struct NewSandbox {
   Sandbox sandbox;
   Event event;
   std::optional<Descent> descent = std::nullopt;
+  std::vector<Record> records = {};
 };
 
 // A claim that must happen once, and what was answered to it. The same key of another team is
@@ -315,6 +331,13 @@ class Store {
   virtual Result<> remove_volume_snapshot(const std::string& id) = 0;
   virtual Result<std::vector<Volume>> list_volumes() = 0;
   virtual Result<std::vector<VolumeSnapshot>> list_volume_snapshots() = 0;
+
+  // Durable, both. put: inserts, or replaces the one of that kind and id when its version is
+  // `expected_version` (0: it must not be there yet). kAborted (reason "changed") when it is not as
+  // expected. remove is idempotent.
+  virtual Result<> put_record(const Record& record, std::int64_t expected_version) = 0;
+  virtual Result<> remove_record(const std::string& kind, const std::string& id) = 0;
+  virtual Result<std::vector<Record>> list_records(const std::string& kind) = 0;  // oldest first
 
   // Events after `after`, oldest first, at most min(limit, kMaxOutboxPage).
   virtual Result<std::vector<OutboxEvent>> read_outbox(std::int64_t after, std::size_t limit) = 0;

@@ -22,13 +22,17 @@ Result<std::string> wire_protocols(const std::vector<std::string>& protocols) {
 // A client that offers only what we do not speak goes on without ALPN, as HTTP/1.1 clients expect.
 int select_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* offered, unsigned int offered_size, void* argument) {
-  const auto& ours = *static_cast<const std::string*>(argument);
+  const auto& context = *static_cast<const Context::Impl*>(argument);
+  const std::string& ours = context.protocols;
   unsigned char* selected = nullptr;
   const int outcome = ::SSL_select_next_proto(
       &selected, out_size, reinterpret_cast<const unsigned char*>(ours.data()),
       static_cast<unsigned>(ours.size()), offered, offered_size);
   *out = selected;
-  return outcome == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+  if (outcome == OPENSSL_NPN_NEGOTIATED) {
+    return SSL_TLSEXT_ERR_OK;
+  }
+  return context.insists ? SSL_TLSEXT_ERR_ALERT_FATAL : SSL_TLSEXT_ERR_NOACK;
 }
 
 Result<SslContextPtr> make_context(const SSL_METHOD* method) {
@@ -41,6 +45,8 @@ Result<SslContextPtr> make_context(const SSL_METHOD* method) {
                                         SSL_MODE_RELEASE_BUFFERS);
   ::SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                            SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // Tickets carry their sessions with them; a cache would hold thousands for every context.
+  ::SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   return context;
 }
 
@@ -104,8 +110,9 @@ Result<std::unique_ptr<Context>> Context::server(const ServerOptions& options) {
   TRY(impl->context, make_context(::TLS_server_method()));
   TRY(impl->protocols, wire_protocols(options.protocols));
   TRY_DO(use_identity(impl->context.get(), options.identity));
+  impl->insists = options.insists;
   if (!impl->protocols.empty()) {
-    ::SSL_CTX_set_alpn_select_cb(impl->context.get(), select_protocol, &impl->protocols);
+    ::SSL_CTX_set_alpn_select_cb(impl->context.get(), select_protocol, impl.get());
   }
   return std::unique_ptr<Context>{new Context{std::move(impl)}};
 }
@@ -115,7 +122,11 @@ Result<std::unique_ptr<Context>> Context::client(const ClientOptions& options) {
   TRY(impl->context, make_context(::TLS_client_method()));
   TRY(impl->protocols, wire_protocols(options.protocols));
   TRY_DO(trust(impl->context.get(), options.trusted_pem));
-  ::SSL_CTX_set_verify(impl->context.get(), SSL_VERIFY_PEER, nullptr);
+  if (!options.identity.certificate_pem.empty()) {
+    TRY_DO(use_identity(impl->context.get(), options.identity));
+  }
+  ::SSL_CTX_set_verify(impl->context.get(), options.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                       nullptr);
   if (!impl->protocols.empty()) {
     ::SSL_CTX_set_alpn_protos(impl->context.get(),
                               reinterpret_cast<const unsigned char*>(impl->protocols.data()),

@@ -21,11 +21,17 @@ struct Identity {
 struct ServerOptions {
   Identity identity;
   std::vector<std::string> protocols;  // ALPN, in order of preference: {"h2", "http/1.1"}
+  // Refuses clients that offer protocols, but none of these; otherwise they go on without one.
+  bool insists = false;
 };
 
 struct ClientOptions {
   std::string trusted_pem;             // empty: the host's roots
   std::vector<std::string> protocols;  // ALPN to offer
+  Identity identity;                   // shown when the server asks; empty: none
+  // False: any certificate will do. Only for peers that are known by how they are reached, such as
+  // a port inside one sandbox.
+  bool verify = true;
 };
 
 class Context {
@@ -36,9 +42,10 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  struct Impl;  // private to this room
+
  private:
   friend class TlsStream;
-  struct Impl;
   explicit Context(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

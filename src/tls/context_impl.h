@@ -9,6 +9,7 @@ namespace atl::tls {
 struct Context::Impl {
   SslContextPtr context;
   std::string protocols;  // ALPN wire form; the server's selection callback reads it
+  bool insists = false;
 };
 
 }  // namespace atl::tls

@@ -53,6 +53,9 @@ Result<Draft> make_draft(const std::string& common_name, int valid_days) {
   ::X509_gmtime_adj(::X509_getm_notBefore(certificate), -3600);
   ::X509_gmtime_adj(::X509_getm_notAfter(certificate), kSecondsPerDay * valid_days);
   ::X509_set_pubkey(certificate, draft.key.get());
+  if (common_name.empty()) {
+    return draft;
+  }
   // 64 bytes is the longest common name; the full one is among the alternative names.
   const std::string name = common_name.substr(0, 64);
   ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
@@ -61,7 +64,9 @@ Result<Draft> make_draft(const std::string& common_name, int valid_days) {
   return draft;
 }
 
-Result<> add_alternative_names(X509* certificate, const std::vector<std::string>& names) {
+// Critical when they are all the identity there is (RFC 5280, 4.2.1.6).
+Result<> add_alternative_names(X509* certificate, const std::vector<std::string>& names,
+                               bool critical) {
   const NamesPtr list{sk_GENERAL_NAME_new_null()};
   for (const auto& name : names) {
     const bool is_ip = name.find(':') != std::string::npos ||
@@ -81,7 +86,8 @@ Result<> add_alternative_names(X509* certificate, const std::vector<std::string>
     }
     sk_GENERAL_NAME_push(list.get(), entry);
   }
-  if (::X509_add1_ext_i2d(certificate, NID_subject_alt_name, list.get(), 0, 0) != 1) {
+  if (::X509_add1_ext_i2d(certificate, NID_subject_alt_name, list.get(), critical ? 1 : 0, 0) !=
+      1) {
     return fail(openssl_error(Code::kInternal, "adding names to a certificate"));
   }
   return {};
@@ -131,13 +137,14 @@ Result<Identity> mint_leaf(const Identity& authority, const LeafOptions& options
   if (!issuer || !issuer_key) {
     return fail(openssl_error(Code::kInvalidArgument, "the authority is not usable PEM"));
   }
-  TRY(const Draft draft, make_draft(options.names[0], options.valid_days));
+  TRY(const Draft draft,
+      make_draft(options.without_subject ? std::string{} : options.names[0], options.valid_days));
   X509* certificate = draft.certificate.get();
   TRY_DO(add_extension(certificate, issuer.get(), NID_basic_constraints, "critical,CA:FALSE"));
   TRY_DO(add_extension(certificate, issuer.get(), NID_key_usage, "critical,digitalSignature"));
   TRY_DO(add_extension(certificate, issuer.get(), NID_ext_key_usage, "serverAuth"));
   TRY_DO(add_extension(certificate, issuer.get(), NID_authority_key_identifier, "keyid:always"));
-  TRY_DO(add_alternative_names(certificate, options.names));
+  TRY_DO(add_alternative_names(certificate, options.names, options.without_subject));
   TRY_DO(sign(certificate, issuer.get(), issuer_key.get()));
   return Identity{to_pem(certificate) + authority.certificate_pem, to_pem(draft.key.get())};
 }

@@ -19,6 +19,8 @@ struct LeafOptions {
   // DNS names (also wildcards) and IP addresses; the first one is the common name.
   std::vector<std::string> names;
   int valid_days = 397;
+  // No common name, as the web wants it: only the alternative names count.
+  bool without_subject = false;
 };
 // The certificate is followed by the authority's, so that it can be served as it is.
 Result<Identity> mint_leaf(const Identity& authority, const LeafOptions& options);

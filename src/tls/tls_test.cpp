@@ -1,8 +1,13 @@
 // TLS over a socketpair with certificates made here: handshake, ALPN, verification, big transfers.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 
+#include <thread>
+
 #include "tls/mint.h"
+#include "tls/openssl.h"
 #include "tls/stream.h"
 
 namespace atl::tls {
@@ -112,6 +117,38 @@ TEST(Tls, AnUnknownAuthorityIsRefused) {
   std::string protocol;
   EXPECT_FALSE(
       fixture.reactor.run_until_complete(round_trip(fixture, "atoll.test", "x", protocol)));
+}
+
+Task<> accept_and_wait(StreamPtr below, const Context& context) {
+  CO_TRY(auto stream, co_await TlsStream::accept(std::move(below), context));
+  co_return co_await stream->wait_readable();
+}
+
+// Asks for key updates and reads none of the answers, until the server has enough.
+void flood(Fd fd) {
+  const SslContextPtr context{::SSL_CTX_new(::TLS_client_method())};
+  const SslPtr ssl{::SSL_new(context.get())};
+  ::SSL_set_fd(ssl.get(), fd.get());
+  int outcome = ::SSL_connect(ssl.get());
+  for (int i = 0; i < 100000 && outcome == 1; ++i) {
+    ::SSL_key_update(ssl.get(), SSL_KEY_UPDATE_REQUESTED);
+    outcome = ::SSL_do_handshake(ssl.get());
+  }
+}
+
+TEST(Tls, AnswersThatThePeerDoesNotReadHaveALimit) {
+  ::signal(SIGPIPE, SIG_IGN);
+  Fixture fixture;
+  int fds[2];
+  ASSERT_EQ(0, ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+  ASSERT_EQ(0, ::fcntl(fds[0], F_SETFL, O_NONBLOCK));
+  std::jthread client{flood, Fd{fds[1]}};
+  const auto waited = fixture.reactor.run_until_complete(
+      with_deadline(std::chrono::seconds{30},
+                    accept_and_wait(std::make_unique<io::FdStream>(fixture.reactor, Fd{fds[0]}),
+                                    *fixture.server)));
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(Code::kResourceExhausted, waited.error().code) << waited.error().message;
 }
 
 TEST(Tls, UnusableCertificatesSayWhatIsWrong) {

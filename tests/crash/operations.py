@@ -7,6 +7,8 @@ from operations_background import (ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot
                                    Restart, RestartOfApi, BuildTemplate, DeleteTemplate)
 from operations_disks import (Snapshot, SnapshotOfPaused, Restore, RestoreRunning, Fork,
                               ForkPaused, DeleteSnapshot)
+from operations_network import (ClaimWithNetwork, CreateCredential, DeleteCredential,
+                                RotateCredential, SetNetwork)
 from operations_sandboxes import (Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory,
                                   PauseToDisk, PauseAgainWithoutMemory, Resume, ResumeFromDisk,
                                   ResumeByUse, Delete, DeletePaused, Update)
@@ -18,5 +20,6 @@ OPERATIONS = [Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory, PauseT
               SnapshotOfPaused, Restore, RestoreRunning, Fork, ForkPaused, Delete, DeletePaused,
               DeleteSnapshot, Update, ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot, CellDies,
               Restart, RestartOfApi, BuildTemplate, DeleteTemplate, CreateVolume, ForkVolume,
-              SnapshotVolume, RestoreVolume, DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume]
+              SnapshotVolume, RestoreVolume, DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume,
+              ClaimWithNetwork, SetNetwork, CreateCredential, RotateCredential, DeleteCredential]
 NOT_ACKNOWLEDGED = (ApiError, NotDone, OSError, json.JSONDecodeError)

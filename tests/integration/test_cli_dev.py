@@ -37,8 +37,10 @@ def test_the_printed_snippets_work(atoll, client):
     done = subprocess.run(["sh", "-c", snippets["shell"]], env=bare, capture_output=True,
                           timeout=120)
     assert done.stdout == b"42\n", done.stderr
-    if json.loads(atoll("dev", "--print", "-o", "json").stdout)["e2b"] is False:
-        assert "does not speak" in snippets["e2b"]
+    ask = 'curl -s -o /dev/null -w "%{http_code}" -H "X-API-KEY: $E2B_API_KEY" $E2B_API_URL/v2/sandboxes'
+    done = subprocess.run(["sh", "-c", snippets["e2b"] + ask], env=bare, capture_output=True,
+                          timeout=120)
+    assert done.stdout == b"200", done
 
 
 def test_print_without_a_server_or_with_a_wrong_key(atoll):

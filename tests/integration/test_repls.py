@@ -87,7 +87,7 @@ def test_state_stays_and_a_long_line_is_whole(repl, alias, first, second, expect
     assert context.exec(quoted)["output_raw"] == text + "\n"
 
 
-CUTTING_R = """#!/usr/bin/python3
+CUTTING_IRB = """#!/usr/bin/python3
 import re, sys
 main, more, text = "> ", "+ ", ""
 while True:
@@ -97,7 +97,7 @@ while True:
     if not text:
         break
     if text.endswith("\\n"):
-        found = re.match(r'options\\(prompt="(.*)", continue="(.*)"\\)', text)
+        found = re.search(r'prompt_i="(.*?)";conf.prompt_s=conf.prompt_c="(.*?)"', text)
         if found:
             main, more = found.groups()
         else:
@@ -107,15 +107,15 @@ while True:
 
 
 def test_a_program_that_takes_long_lines_in_pieces(repl, sandbox):
-    """As R does: it asks for more in the middle of a line."""
-    sandbox.write("/usr/local/bin/R", CUTTING_R, user="root")
-    sandbox.out(["chmod", "755", "/usr/local/bin/R"], user="root")
+    """It asks for more in the middle of a line."""
+    sandbox.write("/usr/local/bin/irb", CUTTING_IRB, user="root")
+    sandbox.out(["chmod", "755", "/usr/local/bin/irb"], user="root")
     try:
-        r = repl("r")
-        assert r.exec("x" * 20000 + "\nshort")["output_raw"] == "20000\n5\n"
-        assert r.exec("y")["output_raw"] == "1\n"
+        ruby = repl("ruby")
+        assert ruby.exec("x" * 20000 + "\nshort")["output_raw"] == "20000\n5\n"
+        assert ruby.exec("y")["output_raw"] == "1\n"
     finally:
-        sandbox.out(["rm", "/usr/local/bin/R"], user="root")
+        sandbox.out(["rm", "/usr/local/bin/irb"], user="root")
 
 
 def test_output_may_look_like_a_prompt(repl):

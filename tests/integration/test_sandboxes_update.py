@@ -63,7 +63,7 @@ def test_less_memory_than_is_used_is_refused(server, create):
     ({"env_vars": {"A=B": ""}}, "env_vars"),
     ({"metadata": {"a=b": ""}}, "metadata"),
     ({"tll": 5}, "tll"),
-    ({"network": {"mode": "block-all"}}, "network"),
+    ({"network": {"mode": "block"}}, "config.network.mode"),
 ])
 def test_bad_update_is_told_what_to_change(create, config, named):
     sandbox = create()

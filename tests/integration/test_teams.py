@@ -3,10 +3,12 @@ import hashlib
 import pathlib
 import secrets
 import sqlite3
+import urllib.parse
 
 import pytest
 
 from harness.client import Client
+from harness.e2b import Builder
 from harness.server import Server
 
 
@@ -42,7 +44,7 @@ def test_ids_of_another_team_are_not_found(teams):
     of_volume = post(f"sandboxvolumes/{volume}/snapshots", {"name": "n"})["id"]
     box, moment, disk = (f"sandboxes/{sandbox}", f"sandbox-rootfs-snapshots/{snapshot}",
                          f"sandboxvolumes/{volume}")
-    reads = [box, f"{box}/tree", f"{box}/diff", f"{box}/export", f"{box}/snapshots",
+    reads = [box, f"{box}/network", f"{box}/tree", f"{box}/diff", f"{box}/export", f"{box}/snapshots",
              moment, f"{moment}/diff", f"{moment}/export",
              disk, f"{disk}/snapshots", f"{disk}/snapshots/{of_volume}",
              f"{disk}/files?path=/", f"{disk}/files/list?path=/"]
@@ -81,3 +83,54 @@ def test_ids_of_another_team_are_not_found(teams):
     mine.call("DELETE", f"/api/v1/sandboxes/{sandbox}")
     mine.call("DELETE", f"/api/v1/{moment}")
     mine.call("DELETE", f"/api/v1/{disk}?force=true")
+
+
+def test_credentials_of_another_team_are_not_there(teams):
+    mine, other = teams
+    path = "/api/v1/credential-sources"
+    body = {"name": "ours", "resolverKind": "static_headers",
+            "spec": {"staticHeaders": {"values": {"token": "x"}}}}
+    mine.expect(201, "POST", path, body)
+    assert other.expect(200, "GET", path).data == []
+    for method, sent in (("GET", None), ("PUT", body), ("DELETE", None)):
+        assert other.call(method, f"{path}/ours", sent).status == 404
+    answer = other.call("POST", "/api/v1/sandboxes", {"template": "default", "config": {"network": {
+        "mode": "allow-all", "credentialBindings": [{
+            "ref": "r", "sourceRef": "ours", "projection": {"type": "http_headers", "httpHeaders": {
+                "headers": [{"name": "X-Key", "valueTemplate": "{{ .token }}"}]}}}]}}})
+    assert answer.status == 400 and "sourceRef" in answer.error["message"]
+    # The same name is another source.
+    other.expect(201, "POST", path, body)
+    other.expect(200, "DELETE", f"{path}/ours")
+    assert mine.expect(200, "GET", f"{path}/ours").data["currentVersion"] == 1
+
+
+def test_templates_of_another_team_are_shown_when_they_are_public(teams):
+    mine, other = (Builder(client) for client in teams)
+    try:
+        asked = mine.must_build("shared-or-not", [("RUN", ["echo made > ~/by"])])
+        template, name = asked["templateID"], urllib.parse.quote("default/shared-or-not", safe="")
+        build = f"/templates/{template}/builds/{asked['buildID']}"
+        looks = [("GET", f"/templates/{template}"), ("GET", f"{build}/status"), ("GET", f"{build}/logs"),
+                 ("GET", f"/templates/aliases/{name}"), ("GET", f"/templates/{template}/tags"),
+                 ("GET", f"/templates/{template}/files/{'0' * 64}"),
+                 ("DELETE", f"/templates/{template}"), ("DELETE", f"/templates/{name}")]
+        for method, path in looks:
+            other.call(method, path, status=404)
+        other.sandbox("default/shared-or-not", status=404)
+        other.sandbox(template, status=404)
+        other.request("default/shared-or-not", status=403)
+        assert not other.call("GET", "/templates", status=200)
+        mine.call("PATCH", f"/v2/templates/{template}", {"public": True}, 200)
+        assert other.sandbox("default/shared-or-not").out(["cat", "/home/user/by"]) == "made\n"
+        other.sandbox("shared-or-not", status=404)  # by its whole name only
+        for method, path in looks:
+            other.call(method, path, status=403)
+        other.call("PATCH", f"/v2/templates/{template}", {"public": False}, 403)
+        # The same name is free for others.
+        other.request("shared-or-not")
+        mine.call("PATCH", f"/v2/templates/{template}", {"public": False}, 200)
+        other.sandbox("default/shared-or-not", status=404)
+    finally:
+        other.end()
+        mine.end()

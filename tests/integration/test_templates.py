@@ -364,7 +364,7 @@ def test_update_changes_environment_and_resources(templates, tiny, create, clien
     sandbox = create(template="updated", env_vars={"B": "claim"})
     assert sandbox.out(["sh", "-c", "echo $A $B"]) == "spec claim\n"
     assert sandbox.get()["resources"]["memory"] == "256Mi"
-    for bad in ({"network": {"mode": "block-all"}}, {"nonsense": 1},
+    for bad in ({"network": {"mode": "block"}}, {"nonsense": 1},
                 {"pool": {"minIdle": 3, "maxIdle": 1}}):
         assert client.call("PUT", templates.path("updated"), body={"spec": bad}).status == 400
 

@@ -37,12 +37,14 @@ from ._errors import (
     TimeoutError,
     UnavailableError,
 )
-from ._models import ArchiveUnpacked, CarriedInterpreter
+from ._models import Approval, ArchiveUnpacked, CarriedInterpreter
 from ._models import Context as ContextInfo
-from ._models import DiffEntry
+from ._models import CredentialSource
+from ._models import DiffEntry, Explanation, Flow, Traffic
 from ._models import ExecutionError, FileEvent, FileInfo, GlobResult, GrepResult
 from ._models import Sandbox as SandboxInfo
 from ._models import PauseAnswer, ResumeAnswer, SandboxMetrics, SandboxTimes, SandboxTree, Snapshot
+from ._models import SandboxPreview, SandboxService
 from ._models import Template as TemplateInfo
 from ._models import TemplateLogRecord
 from ._models import Volume as VolumeInfo
@@ -57,15 +59,17 @@ from ._sync.watches import Watch
 from ._version import VERSION as __version__
 
 __all__ = [
-    "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox",
-    "AsyncVolume", "AsyncWatch",
-    "AtollError", "AuthenticationError", "BuildError", "CarriedInterpreter", "Client", "CodeError", "CommandError",
-    "CommandResult", "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context",
-    "ContextInfo", "DiffEntry", "DiskFullError", "Execution", "ExecutionError", "FileEvent", "FileExistsError",
-    "FileInfo", "FileNotFoundError", "GlobResult", "GrepResult", "InvalidRequestError",
-    "NotFoundError", "OutputEvent", "PauseAnswer", "PermissionDeniedError", "Process", "ProcessEndedError",
-    "ProtocolError", "RateLimitError", "Result", "ResumeAnswer", "Sandbox", "SandboxInfo", "SandboxMetrics",
-    "SandboxTimes", "SandboxTree", "ServerError", "Snapshot", "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError",
-    "TimeoutError", "UnavailableError", "Unpacked", "Volume", "VolumeInfo", "VolumeMount",
+    "Approval", "ArchiveUnpacked", "AsyncClient", "AsyncContext", "AsyncProcess", "AsyncSandbox",
+    "AsyncVolume", "AsyncWatch", "AtollError", "AuthenticationError", "BuildError",
+    "CarriedInterpreter", "Client", "CodeError", "CommandError", "CommandResult",
+    "ConfigurationError", "ConflictError", "ConnectionFailedError", "Context", "ContextInfo", "CredentialSource",
+    "DiffEntry", "DiskFullError", "Execution", "ExecutionError", "Explanation", "FileEvent",
+    "FileExistsError", "FileInfo", "FileNotFoundError", "Flow", "GlobResult", "GrepResult",
+    "InvalidRequestError", "NotFoundError", "OutputEvent", "PauseAnswer", "PermissionDeniedError",
+    "Process", "ProcessEndedError", "ProtocolError", "RateLimitError", "Result", "ResumeAnswer",
+    "Sandbox", "SandboxInfo", "SandboxMetrics", "SandboxPreview",
+    "SandboxService", "SandboxTimes", "SandboxTree", "ServerError",
+    "Snapshot", "TemplateInfo", "TemplateLogRecord", "TemplateNotReadyError", "TimeoutError",
+    "Traffic", "UnavailableError", "Unpacked", "Volume", "VolumeInfo", "VolumeMount",
     "VolumeSnapshot", "Watch", "__version__",
 ]

@@ -86,6 +86,1097 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class ServiceRouteAuth:
+    """Secrets are only ever given as the SHA-256 of their text, in hexadecimal."""
+
+    mode: Optional[Literal["none", "bearer", "header"]] = None
+    bearer_token_sha256: Optional[str] = None
+    header_name: Optional[str] = None
+    header_value_sha256: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceRouteAuth:
+        return cls(
+            mode=data.get("mode"),
+            bearer_token_sha256=data.get("bearer_token_sha256"),
+            header_name=data.get("header_name"),
+            header_value_sha256=data.get("header_value_sha256"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "mode": self.mode,
+            "bearer_token_sha256": self.bearer_token_sha256,
+            "header_name": self.header_name,
+            "header_value_sha256": self.header_value_sha256,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceRouteCors:
+    allowed_origins: Optional[List[str]] = None
+    allowed_methods: Optional[List[str]] = None
+    allowed_headers: Optional[List[str]] = None
+    expose_headers: Optional[List[str]] = None
+    allow_credentials: Optional[bool] = None
+    max_age_seconds: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceRouteCors:
+        return cls(
+            allowed_origins=data.get("allowed_origins"),
+            allowed_methods=data.get("allowed_methods"),
+            allowed_headers=data.get("allowed_headers"),
+            expose_headers=data.get("expose_headers"),
+            allow_credentials=data.get("allow_credentials"),
+            max_age_seconds=data.get("max_age_seconds"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "allowed_origins": self.allowed_origins,
+            "allowed_methods": self.allowed_methods,
+            "allowed_headers": self.allowed_headers,
+            "expose_headers": self.expose_headers,
+            "allow_credentials": self.allow_credentials,
+            "max_age_seconds": self.max_age_seconds,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceRouteRateLimit:
+    """Fields that need a word:
+
+    - burst: As many as rps when it is not given.
+    """
+
+    rps: int
+    burst: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceRouteRateLimit:
+        return cls(
+            rps=data["rps"],
+            burst=data.get("burst"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "rps": self.rps,
+            "burst": self.burst,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceRoute:
+    """Fields that need a word:
+
+    - path_prefix: The longest one that fits
+    - methods: None: all.
+    - rewrite_prefix: Stands in place of the prefix when the service gets the request.
+    - timeout_seconds: Until the answer begins; 0 is no limit (a function has 30
+    - resume: A request wakes a paused sandbox whose auto_resume is on.
+    """
+
+    id: str
+    path_prefix: Optional[str] = None
+    methods: Optional[List[str]] = None
+    rewrite_prefix: Optional[str] = None
+    auth: Optional[ServiceRouteAuth] = None
+    cors: Optional[ServiceRouteCors] = None
+    rate_limit: Optional[ServiceRouteRateLimit] = None
+    timeout_seconds: Optional[int] = None
+    resume: Optional[bool] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceRoute:
+        return cls(
+            id=data["id"],
+            path_prefix=data.get("path_prefix"),
+            methods=data.get("methods"),
+            rewrite_prefix=data.get("rewrite_prefix"),
+            auth=None if data.get("auth") is None else ServiceRouteAuth.from_json(data["auth"]),
+            cors=None if data.get("cors") is None else ServiceRouteCors.from_json(data["cors"]),
+            rate_limit=None if data.get("rate_limit") is None
+                else ServiceRouteRateLimit.from_json(data["rate_limit"]),
+            timeout_seconds=data.get("timeout_seconds"),
+            resume=data.get("resume"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "id": self.id,
+            "path_prefix": self.path_prefix,
+            "methods": self.methods,
+            "rewrite_prefix": self.rewrite_prefix,
+            "auth": None if self.auth is None else self.auth.to_json(),
+            "cors": None if self.cors is None else self.cors.to_json(),
+            "rate_limit": None if self.rate_limit is None else self.rate_limit.to_json(),
+            "timeout_seconds": self.timeout_seconds,
+            "resume": self.resume,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceFunctionSource:
+    type: Literal["inline"]
+    code: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceFunctionSource:
+        return cls(
+            type=data["type"],
+            code=data["code"],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "type": self.type,
+            "code": self.code,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceFunction:
+    """Fields that need a word:
+
+    - max_concurrency: 0: 1024. More are answered 429.
+    """
+
+    runtime: Literal["python", "javascript"]
+    source: ServiceFunctionSource
+    handler: Optional[str] = None
+    max_concurrency: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceFunction:
+        return cls(
+            runtime=data["runtime"],
+            source=ServiceFunctionSource.from_json(data["source"]),
+            handler=data.get("handler"),
+            max_concurrency=data.get("max_concurrency"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "runtime": self.runtime,
+            "source": self.source.to_json(),
+            "handler": self.handler,
+            "max_concurrency": self.max_concurrency,
+        })
+
+
+@dataclass(frozen=True)
+class ServiceRuntime:
+    type: Literal["cmd", "manual", "function"]
+    command: Optional[List[str]] = None
+    cwd: Optional[str] = None
+    env_vars: Optional[Dict[str, str]] = None
+    function: Optional[ServiceFunction] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceRuntime:
+        return cls(
+            type=data["type"],
+            command=data.get("command"),
+            cwd=data.get("cwd"),
+            env_vars=data.get("env_vars"),
+            function=None if data.get("function") is None
+                else ServiceFunction.from_json(data["function"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "type": self.type,
+            "command": self.command,
+            "cwd": self.cwd,
+            "env_vars": self.env_vars,
+            "function": None if self.function is None else self.function.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class ServiceIngress:
+    """Fields that need a word:
+
+    - routes: A public service without any has one for /.
+    """
+
+    public: Optional[bool] = None
+    routes: Optional[List[ServiceRoute]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServiceIngress:
+        return cls(
+            public=data.get("public"),
+            routes=None if data.get("routes") is None
+                else [ServiceRoute.from_json(each) for each in data["routes"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "public": self.public,
+            "routes": None if self.routes is None else [each.to_json() for each in self.routes],
+        })
+
+
+@dataclass(frozen=True)
+class SandboxServiceHealthCheck:
+    """Fields that need a word:
+
+    - path: Answers below 400 when the service is ready; none: a connection is enough.
+    """
+
+    path: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxServiceHealthCheck:
+        return cls(
+            path=data.get("path"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "path": self.path,
+        })
+
+
+@dataclass(frozen=True)
+class SandboxService:
+    """Fields that need a word:
+
+    - id: A DNS label.
+    - port: Where it listens, also on 127.0.0.1 only. Functions have none.
+    """
+
+    id: str
+    ingress: ServiceIngress
+    display_name: Optional[str] = None
+    port: Optional[int] = None
+    runtime: Optional[ServiceRuntime] = None
+    health_check: Optional[SandboxServiceHealthCheck] = None
+    publishable: Optional[bool] = None
+    publish_blockers: Optional[List[Literal["not_public", "missing_runtime", "manual_runtime", "missing_command", "missing_function"]]] = None
+    public_url: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxService:
+        return cls(
+            id=data["id"],
+            ingress=ServiceIngress.from_json(data["ingress"]),
+            display_name=data.get("display_name"),
+            port=data.get("port"),
+            runtime=None if data.get("runtime") is None
+                else ServiceRuntime.from_json(data["runtime"]),
+            health_check=None if data.get("health_check") is None
+                else SandboxServiceHealthCheck.from_json(data["health_check"]),
+            publishable=data.get("publishable"),
+            publish_blockers=data.get("publish_blockers"),
+            public_url=data.get("public_url"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "id": self.id,
+            "ingress": self.ingress.to_json(),
+            "display_name": self.display_name,
+            "port": self.port,
+            "runtime": None if self.runtime is None else self.runtime.to_json(),
+            "health_check": None if self.health_check is None else self.health_check.to_json(),
+            "publishable": self.publishable,
+            "publish_blockers": self.publish_blockers,
+            "public_url": self.public_url,
+        })
+
+
+@dataclass(frozen=True)
+class SandboxServicesUpdate:
+    services: List[SandboxService]
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "services": [each.to_json() for each in self.services],
+        })
+
+
+@dataclass(frozen=True)
+class SandboxServices:
+    sandbox_id: str
+    exposure_domain: str
+    services: List[SandboxService]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxServices:
+        return cls(
+            sandbox_id=data["sandbox_id"],
+            exposure_domain=data["exposure_domain"],
+            services=[SandboxService.from_json(each) for each in data["services"]],
+        )
+
+
+@dataclass(frozen=True)
+class SandboxPreviewCreate:
+    """Fields that need a word:
+
+    - protocol: What the port speaks.
+    - path: Where the link leads.
+    """
+
+    port: int
+    protocol: Optional[Literal["http", "https"]] = None
+    path: Optional[str] = None
+    ttl_seconds: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "port": self.port,
+            "protocol": self.protocol,
+            "path": self.path,
+            "ttl_seconds": self.ttl_seconds,
+        })
+
+
+@dataclass(frozen=True)
+class SandboxPreviewRenew:
+    ttl_seconds: Optional[int] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "ttl_seconds": self.ttl_seconds,
+        })
+
+
+@dataclass(frozen=True)
+class SandboxPreview:
+    """Fields that need a word:
+
+    - url: Good once; later the same as target_url.
+    - access_token: For the header X-Sandbox0-Preview; only told when it is made.
+    """
+
+    id: str
+    sandbox_id: str
+    port: int
+    protocol: Literal["http", "https"]
+    url: str
+    target_url: str
+    expires_at: datetime
+    runtime_generation: int
+    access_token: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxPreview:
+        return cls(
+            id=data["id"],
+            sandbox_id=data["sandbox_id"],
+            port=data["port"],
+            protocol=data["protocol"],
+            url=data["url"],
+            target_url=data["target_url"],
+            expires_at=_time(data["expires_at"]),
+            runtime_generation=data["runtime_generation"],
+            access_token=data.get("access_token"),
+        )
+
+
+@dataclass(frozen=True)
+class PortRange:
+    port: int
+    end_port: Optional[int] = None
+    protocol: Optional[Literal["tcp", "udp"]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PortRange:
+        return cls(
+            port=data["port"],
+            end_port=data.get("endPort"),
+            protocol=data.get("protocol"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "port": self.port,
+            "endPort": self.end_port,
+            "protocol": self.protocol,
+        })
+
+
+@dataclass(frozen=True)
+class TrafficRule:
+    """All kinds that are given must match, any entry of each.
+
+    - action: ask: somebody answers at /api/v1/approvals.
+    - name: A rule of the request takes the place of the template's with the same name.
+    - domains: `*.x` is x and everything below, `.x` everything below alone.
+    """
+
+    action: Literal["allow", "deny", "ask"]
+    name: Optional[str] = None
+    cidrs: Optional[List[str]] = None
+    domains: Optional[List[str]] = None
+    ports: Optional[List[PortRange]] = None
+    app_protocols: Optional[List[Literal["http", "tls", "ssh", "socks5", "mqtt", "redis", "amqp", "dns", "mongodb", "postgres", "udp"]]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrafficRule:
+        return cls(
+            action=data["action"],
+            name=data.get("name"),
+            cidrs=data.get("cidrs"),
+            domains=data.get("domains"),
+            ports=None if data.get("ports") is None
+                else [PortRange.from_json(each) for each in data["ports"]],
+            app_protocols=data.get("appProtocols"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "action": self.action,
+            "name": self.name,
+            "cidrs": self.cidrs,
+            "domains": self.domains,
+            "ports": None if self.ports is None else [each.to_json() for each in self.ports],
+            "appProtocols": self.app_protocols,
+        })
+
+
+@dataclass(frozen=True)
+class HttpValueMatch:
+    name: str
+    values: Optional[List[str]] = None
+    present: Optional[bool] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> HttpValueMatch:
+        return cls(
+            name=data["name"],
+            values=data.get("values"),
+            present=data.get("present"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "values": self.values,
+            "present": self.present,
+        })
+
+
+@dataclass(frozen=True)
+class HttpMatch:
+    methods: Optional[List[str]] = None
+    paths: Optional[List[str]] = None
+    path_prefixes: Optional[List[str]] = None
+    query: Optional[List[HttpValueMatch]] = None
+    headers: Optional[List[HttpValueMatch]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> HttpMatch:
+        return cls(
+            methods=data.get("methods"),
+            paths=data.get("paths"),
+            path_prefixes=data.get("pathPrefixes"),
+            query=None if data.get("query") is None
+                else [HttpValueMatch.from_json(each) for each in data["query"]],
+            headers=None if data.get("headers") is None
+                else [HttpValueMatch.from_json(each) for each in data["headers"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "methods": self.methods,
+            "paths": self.paths,
+            "pathPrefixes": self.path_prefixes,
+            "query": None if self.query is None else [each.to_json() for each in self.query],
+            "headers": None if self.headers is None else [each.to_json() for each in self.headers],
+        })
+
+
+@dataclass(frozen=True)
+class AllowedDenied:
+    """Fields that need a word:
+
+    - allowed: When given
+    """
+
+    allowed: Optional[List[str]] = None
+    denied: Optional[List[str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AllowedDenied:
+        return cls(
+            allowed=data.get("allowed"),
+            denied=data.get("denied"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "allowed": self.allowed,
+            "denied": self.denied,
+        })
+
+
+@dataclass(frozen=True)
+class HttpPolicyPaths:
+    allowed: Optional[List[str]] = None
+    denied: Optional[List[str]] = None
+    allowed_prefixes: Optional[List[str]] = None
+    denied_prefixes: Optional[List[str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> HttpPolicyPaths:
+        return cls(
+            allowed=data.get("allowed"),
+            denied=data.get("denied"),
+            allowed_prefixes=data.get("allowedPrefixes"),
+            denied_prefixes=data.get("deniedPrefixes"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "allowed": self.allowed,
+            "denied": self.denied,
+            "allowedPrefixes": self.allowed_prefixes,
+            "deniedPrefixes": self.denied_prefixes,
+        })
+
+
+@dataclass(frozen=True)
+class HttpPolicy:
+    methods: Optional[AllowedDenied] = None
+    paths: Optional[HttpPolicyPaths] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> HttpPolicy:
+        return cls(
+            methods=None if data.get("methods") is None
+                else AllowedDenied.from_json(data["methods"]),
+            paths=None if data.get("paths") is None else HttpPolicyPaths.from_json(data["paths"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "methods": None if self.methods is None else self.methods.to_json(),
+            "paths": None if self.paths is None else self.paths.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class McpPolicyArgumentsItem:
+    """Fields that need a word:
+
+    - pointer: JSON pointer into the arguments.
+    - pattern: RE2; the whole value.
+    """
+
+    tool: str
+    pointer: str
+    pattern: str
+    action: Optional[Literal["allow", "deny"]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> McpPolicyArgumentsItem:
+        return cls(
+            tool=data["tool"],
+            pointer=data["pointer"],
+            pattern=data["pattern"],
+            action=data.get("action"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "tool": self.tool,
+            "pointer": self.pointer,
+            "pattern": self.pattern,
+            "action": self.action,
+        })
+
+
+@dataclass(frozen=True)
+class McpPolicy:
+    tools: Optional[AllowedDenied] = None
+    arguments: Optional[List[McpPolicyArgumentsItem]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> McpPolicy:
+        return cls(
+            tools=None if data.get("tools") is None else AllowedDenied.from_json(data["tools"]),
+            arguments=None if data.get("arguments") is None
+                else [McpPolicyArgumentsItem.from_json(each) for each in data["arguments"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "tools": None if self.tools is None else self.tools.to_json(),
+            "arguments": None if self.arguments is None
+                else [each.to_json() for each in self.arguments],
+        })
+
+
+@dataclass(frozen=True)
+class ProtocolRule:
+    protocol: Literal["http", "mcp"]
+    name: Optional[str] = None
+    domains: Optional[List[str]] = None
+    ports: Optional[List[PortRange]] = None
+    tls_mode: Optional[Literal["passthrough", "terminate-reoriginate"]] = None
+    http_match: Optional[HttpMatch] = None
+    http: Optional[HttpPolicy] = None
+    mcp: Optional[McpPolicy] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ProtocolRule:
+        return cls(
+            protocol=data["protocol"],
+            name=data.get("name"),
+            domains=data.get("domains"),
+            ports=None if data.get("ports") is None
+                else [PortRange.from_json(each) for each in data["ports"]],
+            tls_mode=data.get("tlsMode"),
+            http_match=None if data.get("httpMatch") is None
+                else HttpMatch.from_json(data["httpMatch"]),
+            http=None if data.get("http") is None else HttpPolicy.from_json(data["http"]),
+            mcp=None if data.get("mcp") is None else McpPolicy.from_json(data["mcp"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "protocol": self.protocol,
+            "name": self.name,
+            "domains": self.domains,
+            "ports": None if self.ports is None else [each.to_json() for each in self.ports],
+            "tlsMode": self.tls_mode,
+            "httpMatch": None if self.http_match is None else self.http_match.to_json(),
+            "http": None if self.http is None else self.http.to_json(),
+            "mcp": None if self.mcp is None else self.mcp.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class CredentialRule:
+    """Fields that need a word:
+
+    - credential_ref: A binding's ref.
+    """
+
+    credential_ref: str
+    domains: List[str]
+    name: Optional[str] = None
+    rollout: Optional[Literal["enabled", "disabled"]] = None
+    protocol: Optional[Literal["http", "https", "grpc", "tls", "ssh", "socks5", "mqtt", "redis", "postgres"]] = None
+    tls_mode: Optional[Literal["passthrough", "terminate-reoriginate"]] = None
+    failure_policy: Optional[Literal["fail-closed", "fail-open"]] = None
+    ports: Optional[List[PortRange]] = None
+    http_match: Optional[HttpMatch] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialRule:
+        return cls(
+            credential_ref=data["credentialRef"],
+            domains=data["domains"],
+            name=data.get("name"),
+            rollout=data.get("rollout"),
+            protocol=data.get("protocol"),
+            tls_mode=data.get("tlsMode"),
+            failure_policy=data.get("failurePolicy"),
+            ports=None if data.get("ports") is None
+                else [PortRange.from_json(each) for each in data["ports"]],
+            http_match=None if data.get("httpMatch") is None
+                else HttpMatch.from_json(data["httpMatch"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "credentialRef": self.credential_ref,
+            "domains": self.domains,
+            "name": self.name,
+            "rollout": self.rollout,
+            "protocol": self.protocol,
+            "tlsMode": self.tls_mode,
+            "failurePolicy": self.failure_policy,
+            "ports": None if self.ports is None else [each.to_json() for each in self.ports],
+            "httpMatch": None if self.http_match is None else self.http_match.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class EgressProxy:
+    """A SOCKS5 proxy that everything goes through.
+
+    - credential_ref: A binding as username_password.
+    """
+
+    type: Literal["socks5"]
+    address: str
+    credential_ref: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EgressProxy:
+        return cls(
+            type=data["type"],
+            address=data["address"],
+            credential_ref=data.get("credentialRef"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "type": self.type,
+            "address": self.address,
+            "credentialRef": self.credential_ref,
+        })
+
+
+@dataclass(frozen=True)
+class NetworkEgress:
+    """Fields that need a word:
+
+    - traffic_rules: The first that matches decides.
+    """
+
+    traffic_rules: Optional[List[TrafficRule]] = None
+    protocol_rules: Optional[List[ProtocolRule]] = None
+    credential_rules: Optional[List[CredentialRule]] = None
+    proxy: Optional[EgressProxy] = None
+    allowed_cidrs: Optional[List[str]] = None
+    allowed_domains: Optional[List[str]] = None
+    allowed_ports: Optional[List[PortRange]] = None
+    denied_cidrs: Optional[List[str]] = None
+    denied_domains: Optional[List[str]] = None
+    denied_ports: Optional[List[PortRange]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NetworkEgress:
+        return cls(
+            traffic_rules=None if data.get("trafficRules") is None
+                else [TrafficRule.from_json(each) for each in data["trafficRules"]],
+            protocol_rules=None if data.get("protocolRules") is None
+                else [ProtocolRule.from_json(each) for each in data["protocolRules"]],
+            credential_rules=None if data.get("credentialRules") is None
+                else [CredentialRule.from_json(each) for each in data["credentialRules"]],
+            proxy=None if data.get("proxy") is None else EgressProxy.from_json(data["proxy"]),
+            allowed_cidrs=data.get("allowedCidrs"),
+            allowed_domains=data.get("allowedDomains"),
+            allowed_ports=None if data.get("allowedPorts") is None
+                else [PortRange.from_json(each) for each in data["allowedPorts"]],
+            denied_cidrs=data.get("deniedCidrs"),
+            denied_domains=data.get("deniedDomains"),
+            denied_ports=None if data.get("deniedPorts") is None
+                else [PortRange.from_json(each) for each in data["deniedPorts"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "trafficRules": None if self.traffic_rules is None
+                else [each.to_json() for each in self.traffic_rules],
+            "protocolRules": None if self.protocol_rules is None
+                else [each.to_json() for each in self.protocol_rules],
+            "credentialRules": None if self.credential_rules is None
+                else [each.to_json() for each in self.credential_rules],
+            "proxy": None if self.proxy is None else self.proxy.to_json(),
+            "allowedCidrs": self.allowed_cidrs,
+            "allowedDomains": self.allowed_domains,
+            "allowedPorts": None if self.allowed_ports is None
+                else [each.to_json() for each in self.allowed_ports],
+            "deniedCidrs": self.denied_cidrs,
+            "deniedDomains": self.denied_domains,
+            "deniedPorts": None if self.denied_ports is None
+                else [each.to_json() for each in self.denied_ports],
+        })
+
+
+@dataclass(frozen=True)
+class CredentialProjectionHttpHeadersHeadersItem:
+    name: str
+    value_template: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialProjectionHttpHeadersHeadersItem:
+        return cls(
+            name=data["name"],
+            value_template=data["valueTemplate"],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+            "valueTemplate": self.value_template,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialProjectionHttpHeaders:
+    headers: Optional[List[CredentialProjectionHttpHeadersHeadersItem]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialProjectionHttpHeaders:
+        return cls(
+            headers=None if data.get("headers") is None
+                else [CredentialProjectionHttpHeadersHeadersItem.from_json(each) for each in data["headers"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "headers": None if self.headers is None else [each.to_json() for each in self.headers],
+        })
+
+
+@dataclass(frozen=True)
+class PlaceholderReplacement:
+    """Fields that need a word:
+
+    - placeholder: What the sandbox holds; left out: one is made, and the answer shows it.
+    - env: A variable of the sandbox's processes that holds the placeholder.
+    - prefix: Of a placeholder that is made.
+    """
+
+    value_template: str
+    locations: List[Literal["header", "query", "body"]]
+    placeholder: Optional[str] = None
+    env: Optional[str] = None
+    prefix: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlaceholderReplacement:
+        return cls(
+            value_template=data["valueTemplate"],
+            locations=data["locations"],
+            placeholder=data.get("placeholder"),
+            env=data.get("env"),
+            prefix=data.get("prefix"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "valueTemplate": self.value_template,
+            "locations": self.locations,
+            "placeholder": self.placeholder,
+            "env": self.env,
+            "prefix": self.prefix,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialProjectionPlaceholderSubstitution:
+    replacements: Optional[List[PlaceholderReplacement]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialProjectionPlaceholderSubstitution:
+        return cls(
+            replacements=None if data.get("replacements") is None
+                else [PlaceholderReplacement.from_json(each) for each in data["replacements"]],
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "replacements": None if self.replacements is None
+                else [each.to_json() for each in self.replacements],
+        })
+
+
+@dataclass(frozen=True)
+class CredentialProjectionSshProxy:
+    sandbox_public_keys: Optional[List[str]] = None
+    upstream_username: Optional[str] = None
+    known_hosts: Optional[List[str]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialProjectionSshProxy:
+        return cls(
+            sandbox_public_keys=data.get("sandboxPublicKeys"),
+            upstream_username=data.get("upstreamUsername"),
+            known_hosts=data.get("knownHosts"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "sandboxPublicKeys": self.sandbox_public_keys,
+            "upstreamUsername": self.upstream_username,
+            "knownHosts": self.known_hosts,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialProjection:
+    """Fields that need a word:
+
+    - forward_unmatched: A placeholder on its way to another host is let go instead of
+      blocked.
+    - redact_responses: Real values are taken out of responses.
+    """
+
+    type: Literal["http_headers", "placeholder_substitution", "tls_client_certificate", "username_password", "ssh_proxy"]
+    http_headers: Optional[CredentialProjectionHttpHeaders] = None
+    placeholder_substitution: Optional[CredentialProjectionPlaceholderSubstitution] = None
+    tls_client_certificate: Optional[Dict[str, Any]] = None
+    username_password: Optional[Dict[str, Any]] = None
+    ssh_proxy: Optional[CredentialProjectionSshProxy] = None
+    forward_unmatched: Optional[bool] = None
+    redact_responses: Optional[bool] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialProjection:
+        return cls(
+            type=data["type"],
+            http_headers=None if data.get("httpHeaders") is None
+                else CredentialProjectionHttpHeaders.from_json(data["httpHeaders"]),
+            placeholder_substitution=None if data.get("placeholderSubstitution") is None
+                else CredentialProjectionPlaceholderSubstitution.from_json(data["placeholderSubstitution"]),
+            tls_client_certificate=data.get("tlsClientCertificate"),
+            username_password=data.get("usernamePassword"),
+            ssh_proxy=None if data.get("sshProxy") is None
+                else CredentialProjectionSshProxy.from_json(data["sshProxy"]),
+            forward_unmatched=data.get("forwardUnmatched"),
+            redact_responses=data.get("redactResponses"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "type": self.type,
+            "httpHeaders": None if self.http_headers is None else self.http_headers.to_json(),
+            "placeholderSubstitution": None if self.placeholder_substitution is None
+                else self.placeholder_substitution.to_json(),
+            "tlsClientCertificate": self.tls_client_certificate,
+            "usernamePassword": self.username_password,
+            "sshProxy": None if self.ssh_proxy is None else self.ssh_proxy.to_json(),
+            "forwardUnmatched": self.forward_unmatched,
+            "redactResponses": self.redact_responses,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialBindingCachePolicy:
+    """Fields that need a word:
+
+    - ttl: How long a fetched value is used, up to 24h; static sources need none.
+    """
+
+    ttl: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialBindingCachePolicy:
+        return cls(
+            ttl=data.get("ttl"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "ttl": self.ttl,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialBinding:
+    """Fields that need a word:
+
+    - ref: What rules call it.
+    - source_ref: The name of a credential source of the team. Left out where the binding has
+      values of its own.
+    - sealed: Values of its own are there; they are never told. Leave credentialBindings out
+      of a replacement to keep them.
+    - late_sources: Sources that are looked for when the binding is used. The values of the
+      first are called source0_KEY, and so on.
+    """
+
+    ref: str
+    projection: CredentialProjection
+    source_ref: Optional[str] = None
+    sealed: Optional[str] = None
+    late_sources: Optional[List[str]] = None
+    cache_policy: Optional[CredentialBindingCachePolicy] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialBinding:
+        return cls(
+            ref=data["ref"],
+            projection=CredentialProjection.from_json(data["projection"]),
+            source_ref=data.get("sourceRef"),
+            sealed=data.get("sealed"),
+            late_sources=data.get("lateSources"),
+            cache_policy=None if data.get("cachePolicy") is None
+                else CredentialBindingCachePolicy.from_json(data["cachePolicy"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "ref": self.ref,
+            "projection": self.projection.to_json(),
+            "sourceRef": self.source_ref,
+            "sealed": self.sealed,
+            "lateSources": self.late_sources,
+            "cachePolicy": None if self.cache_policy is None else self.cache_policy.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class NetworkFloor:
+    origin: Literal["operator", "template"]
+    mode: Literal["allow-all", "block-all"]
+    egress: Optional[NetworkEgress] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NetworkFloor:
+        return cls(
+            origin=data["origin"],
+            mode=data["mode"],
+            egress=None if data.get("egress") is None else NetworkEgress.from_json(data["egress"]),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "origin": self.origin,
+            "mode": self.mode,
+            "egress": None if self.egress is None else self.egress.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class NetworkPolicy:
+    """What a sandbox may reach. Without any, everything but the closed classes of addresses.
+
+    - mode: What happens when no traffic rule matches.
+    - groups: Sandboxes of the same group reach each other as NAME.atoll.internal, if their
+      policies allow it.
+    - floor: Of a template: no request opens what this policy closes.
+    - floors: What an answer says; changes nothing in a request.
+    - failure: What an answer says; changes nothing in a request.
+    """
+
+    mode: Literal["allow-all", "block-all"]
+    egress: Optional[NetworkEgress] = None
+    credential_bindings: Optional[List[CredentialBinding]] = None
+    groups: Optional[List[str]] = None
+    floor: Optional[bool] = None
+    floors: Optional[List[NetworkFloor]] = None
+    failure: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NetworkPolicy:
+        return cls(
+            mode=data["mode"],
+            egress=None if data.get("egress") is None else NetworkEgress.from_json(data["egress"]),
+            credential_bindings=None if data.get("credentialBindings") is None
+                else [CredentialBinding.from_json(each) for each in data["credentialBindings"]],
+            groups=data.get("groups"),
+            floor=data.get("floor"),
+            floors=None if data.get("floors") is None
+                else [NetworkFloor.from_json(each) for each in data["floors"]],
+            failure=data.get("failure"),
+        )
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "mode": self.mode,
+            "egress": None if self.egress is None else self.egress.to_json(),
+            "credentialBindings": None if self.credential_bindings is None
+                else [each.to_json() for each in self.credential_bindings],
+            "groups": self.groups,
+            "floor": self.floor,
+            "floors": None if self.floors is None else [each.to_json() for each in self.floors],
+            "failure": self.failure,
+        })
+
+
+@dataclass(frozen=True)
 class SandboxConfig:
     """Fields that need a word:
 
@@ -96,6 +1187,7 @@ class SandboxConfig:
     - idle_ttl: Seconds without use until it is paused; 0 is never.
     - ephemeral_tmp: `/tmp` is in memory and goes with the processes; else the template
       decides.
+    - services: What the outside may reach; in an update all of them.
     """
 
     env_vars: Optional[Dict[str, str]] = None
@@ -106,6 +1198,8 @@ class SandboxConfig:
     idle_ttl: Optional[int] = None
     auto_resume: Optional[bool] = None
     ephemeral_tmp: Optional[bool] = None
+    services: Optional[List[SandboxService]] = None
+    network: Optional[NetworkPolicy] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
@@ -117,6 +1211,9 @@ class SandboxConfig:
             "idle_ttl": self.idle_ttl,
             "auto_resume": self.auto_resume,
             "ephemeral_tmp": self.ephemeral_tmp,
+            "services": None if self.services is None
+                else [each.to_json() for each in self.services],
+            "network": None if self.network is None else self.network.to_json(),
         })
 
 
@@ -436,13 +1533,21 @@ class RestoreAnswer:
 
 @dataclass(frozen=True)
 class ForkRequestConfig:
+    """Fields that need a word:
+
+    - network: Instead of the parent's policy, of which a fork has everything but the
+      credentials.
+    """
+
     ttl: Optional[int] = None
     hard_ttl: Optional[int] = None
+    network: Optional[NetworkPolicy] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
             "ttl": self.ttl,
             "hard_ttl": self.hard_ttl,
+            "network": None if self.network is None else self.network.to_json(),
         })
 
 
@@ -466,6 +1571,256 @@ class ForkRequest:
             "start": self.start,
             "memory": self.memory,
             "config": None if self.config is None else self.config.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class FlowProcess:
+    """Who opened it, as far as the sandbox says."""
+
+    pid: int
+    program: str
+    context_id: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FlowProcess:
+        return cls(
+            pid=data["pid"],
+            program=data["program"],
+            context_id=data["context_id"],
+        )
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One connection, datagram flow or DNS question. Never holds a secret, a header or a query.
+
+    - protocol: The application protocol, as far as its first bytes tell.
+    - source: Address and port inside.
+    - destination: Address and port that the sandbox asked for.
+    - dialled: Address and port that were dialled; empty when none was.
+    - name: The host name; empty when it is not known.
+    - origin: Whose policy decided: sandbox, template, operator, or class for a closed class
+      of addresses.
+    - reason: For people.
+    - intercepted: Its TLS was opened.
+    - credential: Which credential was put in
+    - operations: The first requests of it, such as `GET /v1/models 200`.
+    - bytes_out: From the sandbox.
+    - cursor: Where `follow` goes on after this line.
+    - process: Who opened it, as far as the sandbox says.
+    """
+
+    id: str
+    sandbox_id: str
+    began_at: datetime
+    duration_ms: int
+    kind: Literal["flow", "dns", "ingress", "peer"]
+    transport: Literal["tcp", "udp"]
+    protocol: str
+    source: str
+    destination: str
+    dialled: str
+    name: str
+    outcome: Literal["open", "allowed", "denied", "failed"]
+    origin: str
+    rule: str
+    reason: str
+    intercepted: bool
+    credential: str
+    operations: List[str]
+    operations_left_out: int
+    bytes_out: int
+    bytes_in: int
+    cursor: str
+    process: Optional[FlowProcess] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Flow:
+        return cls(
+            id=data["id"],
+            sandbox_id=data["sandbox_id"],
+            began_at=_time(data["began_at"]),
+            duration_ms=data["duration_ms"],
+            kind=data["kind"],
+            transport=data["transport"],
+            protocol=data["protocol"],
+            source=data["source"],
+            destination=data["destination"],
+            dialled=data["dialled"],
+            name=data["name"],
+            outcome=data["outcome"],
+            origin=data["origin"],
+            rule=data["rule"],
+            reason=data["reason"],
+            intercepted=data["intercepted"],
+            credential=data["credential"],
+            operations=data["operations"],
+            operations_left_out=data["operations_left_out"],
+            bytes_out=data["bytes_out"],
+            bytes_in=data["bytes_in"],
+            cursor=data["cursor"],
+            process=None if data.get("process") is None else FlowProcess.from_json(data["process"]),
+        )
+
+
+@dataclass(frozen=True)
+class FlowList:
+    """Fields that need a word:
+
+    - next_cursor: There may be more.
+    """
+
+    flows: List[Flow]
+    count: int
+    next_cursor: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FlowList:
+        return cls(
+            flows=[Flow.from_json(each) for each in data["flows"]],
+            count=data["count"],
+            next_cursor=data.get("next_cursor"),
+        )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Fields that need a word:
+
+    - bytes_out: From sandboxes.
+    - flows: Without DNS questions.
+    - denied: Flows and questions that were refused.
+    """
+
+    bytes_out: int
+    bytes_in: int
+    flows: int
+    denied: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Traffic:
+        return cls(
+            bytes_out=data["bytes_out"],
+            bytes_in=data["bytes_in"],
+            flows=data["flows"],
+            denied=data["denied"],
+        )
+
+
+@dataclass(frozen=True)
+class ExplanationLayersItem:
+    origin: str
+    action: Literal["allow", "deny", "ask"]
+    rule: str
+    reason: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ExplanationLayersItem:
+        return cls(
+            origin=data["origin"],
+            action=data["action"],
+            rule=data["rule"],
+            reason=data["reason"],
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Fields that need a word:
+
+    - origin: Whose policy decided.
+    - rule: `mode` when no rule matched.
+    - layers: What each policy says by itself, floors first.
+    - advice: What would have to change, for people.
+    """
+
+    host: str
+    port: int
+    transport: Literal["tcp", "udp"]
+    action: Literal["allow", "deny", "ask"]
+    origin: str
+    rule: str
+    reason: str
+    layers: List[ExplanationLayersItem]
+    advice: List[str]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Explanation:
+        return cls(
+            host=data["host"],
+            port=data["port"],
+            transport=data["transport"],
+            action=data["action"],
+            origin=data["origin"],
+            rule=data["rule"],
+            reason=data["reason"],
+            layers=[ExplanationLayersItem.from_json(each) for each in data["layers"]],
+            advice=data["advice"],
+        )
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Fields that need a word:
+
+    - rule: The rule that asks.
+    - what: What waits, such as `tcp 203.0.113.7:5432`, or the method and address of a
+      request.
+    - answered_by: The id of the key.
+    """
+
+    id: str
+    sandbox_id: str
+    flow_id: str
+    rule: str
+    what: str
+    state: Literal["pending", "allowed", "denied", "timed_out", "withdrawn"]
+    asked_at: datetime
+    expires_at: datetime
+    answered_at: Optional[datetime] = None
+    answered_by: Optional[str] = None
+    remember: Optional[Literal["once", "session"]] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Approval:
+        return cls(
+            id=data["id"],
+            sandbox_id=data["sandbox_id"],
+            flow_id=data["flow_id"],
+            rule=data["rule"],
+            what=data["what"],
+            state=data["state"],
+            asked_at=_time(data["asked_at"]),
+            expires_at=_time(data["expires_at"]),
+            answered_at=None if data.get("answered_at") is None else _time(data["answered_at"]),
+            answered_by=data.get("answered_by"),
+            remember=data.get("remember"),
+        )
+
+
+@dataclass(frozen=True)
+class ApprovalList:
+    approvals: List[Approval]
+    count: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ApprovalList:
+        return cls(
+            approvals=[Approval.from_json(each) for each in data["approvals"]],
+            count=data["count"],
+        )
+
+
+@dataclass(frozen=True)
+class ApprovalAnswer:
+    decision: Literal["allow", "deny"]
+    remember: Optional[Literal["once", "session"]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "decision": self.decision,
+            "remember": self.remember,
         })
 
 
@@ -570,6 +1925,21 @@ class VolumeMount:
 
 
 @dataclass(frozen=True)
+class SandboxSshConnection:
+    host: str
+    port: int
+    username: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SandboxSshConnection:
+        return cls(
+            host=data["host"],
+            port=data["port"],
+            username=data["username"],
+        )
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """Fields that need a word:
 
@@ -578,6 +1948,7 @@ class Sandbox:
     - runtime_id: Names what runs now; another one after every start.
     - runtime_generation: Rises with every start of the sandbox.
     - idle_expires_at: When nobody uses it until then.
+    - ssh: Where to log in; missing when the server has no SSH.
     - failure: Why, when the status is `failed`.
     """
 
@@ -593,7 +1964,7 @@ class Sandbox:
     paused: bool
     auto_resume: bool
     ephemeral_tmp: bool
-    services: List[Dict[str, Any]]
+    services: List[SandboxService]
     resources: Resources
     pod_name: str
     runtime_id: str
@@ -608,6 +1979,7 @@ class Sandbox:
     claimed_at: datetime
     created_at: datetime
     updated_at: datetime
+    ssh: Optional[SandboxSshConnection] = None
     failure: Optional[str] = None
 
     @classmethod
@@ -625,7 +1997,7 @@ class Sandbox:
             paused=data["paused"],
             auto_resume=data["auto_resume"],
             ephemeral_tmp=data["ephemeral_tmp"],
-            services=data["services"],
+            services=[SandboxService.from_json(each) for each in data["services"]],
             resources=Resources.from_json(data["resources"]),
             pod_name=data["pod_name"],
             runtime_id=data["runtime_id"],
@@ -642,6 +2014,7 @@ class Sandbox:
             claimed_at=_time(data["claimed_at"]),
             created_at=_time(data["created_at"]),
             updated_at=_time(data["updated_at"]),
+            ssh=None if data.get("ssh") is None else SandboxSshConnection.from_json(data["ssh"]),
             failure=data.get("failure"),
         )
 
@@ -1219,6 +2592,7 @@ class SandboxMetrics:
     gaps: List[MetricGap]
     partial: bool
     current: Optional[MetricsNow]
+    network: Optional[Traffic] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SandboxMetrics:
@@ -1231,6 +2605,7 @@ class SandboxMetrics:
             gaps=[MetricGap.from_json(each) for each in data["gaps"]],
             partial=data["partial"],
             current=None if data.get("current") is None else MetricsNow.from_json(data["current"]),
+            network=None if data.get("network") is None else Traffic.from_json(data["network"]),
         )
 
 
@@ -2103,6 +3478,236 @@ class FileMode:
         })
 
 
+CredentialSourceKind = Literal[
+    "static_headers", "static_username_password", "static_tls_client_certificate",
+    "static_ssh_private_key", "oauth2_client_credentials", "oauth2_refresh_token", "http",
+    "command",
+]
+
+
+@dataclass(frozen=True)
+class CredentialSource:
+    """Fields that need a word:
+
+    - status: unreadable: the key that sealed it is gone; write it again.
+    """
+
+    name: str
+    resolver_kind: CredentialSourceKind
+    current_version: int
+    status: Literal["active", "unreadable"]
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CredentialSource:
+        return cls(
+            name=data["name"],
+            resolver_kind=data["resolverKind"],
+            current_version=data["currentVersion"],
+            status=data["status"],
+            created_at=_time(data["createdAt"]),
+            updated_at=_time(data["updatedAt"]),
+        )
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecStaticHeaders:
+    values: Optional[Dict[str, str]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "values": self.values,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecStaticUsernamePassword:
+    username: str
+    password: str
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "username": self.username,
+            "password": self.password,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecStaticTLSClientCertificate:
+    certificate_pem: str
+    private_key_pem: str
+    ca_pem: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "certificatePem": self.certificate_pem,
+            "privateKeyPem": self.private_key_pem,
+            "caPem": self.ca_pem,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecStaticSSHPrivateKey:
+    private_key_pem: str
+    passphrase: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "privateKeyPem": self.private_key_pem,
+            "passphrase": self.passphrase,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecOauth2ClientCredentials:
+    token_url: str
+    client_id: str
+    client_secret: str
+    scope: Optional[str] = None
+    audience: Optional[str] = None
+    auth_style: Optional[Literal["basic", "body"]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "tokenUrl": self.token_url,
+            "clientId": self.client_id,
+            "clientSecret": self.client_secret,
+            "scope": self.scope,
+            "audience": self.audience,
+            "authStyle": self.auth_style,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecOauth2RefreshToken:
+    token_url: str
+    client_id: str
+    refresh_token: str
+    client_secret: Optional[str] = None
+    scope: Optional[str] = None
+    auth_style: Optional[Literal["basic", "body"]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "tokenUrl": self.token_url,
+            "clientId": self.client_id,
+            "refreshToken": self.refresh_token,
+            "clientSecret": self.client_secret,
+            "scope": self.scope,
+            "authStyle": self.auth_style,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecHttp:
+    """A URL that answers `{"values": {…}, "expires_in": seconds}`."""
+
+    url: str
+    headers: Optional[Dict[str, str]] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "url": self.url,
+            "headers": self.headers,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpecCommand:
+    """A program of the operator that prints the same."""
+
+    name: str
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "name": self.name,
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceSpec:
+    """The part that belongs to the kind.
+
+    - http: A URL that answers `{"values": {…}, "expires_in": seconds}`.
+    - command: A program of the operator that prints the same.
+    """
+
+    static_headers: Optional[CredentialSourceSpecStaticHeaders] = None
+    static_username_password: Optional[CredentialSourceSpecStaticUsernamePassword] = None
+    static_tlsclient_certificate: Optional[CredentialSourceSpecStaticTLSClientCertificate] = None
+    static_sshprivate_key: Optional[CredentialSourceSpecStaticSSHPrivateKey] = None
+    oauth2_client_credentials: Optional[CredentialSourceSpecOauth2ClientCredentials] = None
+    oauth2_refresh_token: Optional[CredentialSourceSpecOauth2RefreshToken] = None
+    http: Optional[CredentialSourceSpecHttp] = None
+    command: Optional[CredentialSourceSpecCommand] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "staticHeaders": None if self.static_headers is None else self.static_headers.to_json(),
+            "staticUsernamePassword": None if self.static_username_password is None
+                else self.static_username_password.to_json(),
+            "staticTLSClientCertificate": None if self.static_tlsclient_certificate is None
+                else self.static_tlsclient_certificate.to_json(),
+            "staticSSHPrivateKey": None if self.static_sshprivate_key is None
+                else self.static_sshprivate_key.to_json(),
+            "oauth2ClientCredentials": None if self.oauth2_client_credentials is None
+                else self.oauth2_client_credentials.to_json(),
+            "oauth2RefreshToken": None if self.oauth2_refresh_token is None
+                else self.oauth2_refresh_token.to_json(),
+            "http": None if self.http is None else self.http.to_json(),
+            "command": None if self.command is None else self.command.to_json(),
+        })
+
+
+@dataclass(frozen=True)
+class CredentialSourceWrite:
+    """Fields that need a word:
+
+    - name: Of a new one; otherwise as in the path.
+    """
+
+    resolver_kind: CredentialSourceKind
+    spec: CredentialSourceSpec
+    name: Optional[str] = None
+
+    def to_json(self) -> Dict[str, Any]:
+        return _present({
+            "resolverKind": self.resolver_kind,
+            "spec": self.spec.to_json(),
+            "name": self.name,
+        })
+
+
+@dataclass(frozen=True)
+class EffectiveNetworkPolicy:
+    """Fields that need a word:
+
+    - floors: Policies that must allow a flow too.
+    - failure: Why everything is closed although nobody asked for it.
+    """
+
+    mode: Literal["allow-all", "block-all"]
+    egress: Optional[NetworkEgress] = None
+    credential_bindings: Optional[List[CredentialBinding]] = None
+    groups: Optional[List[str]] = None
+    floors: Optional[List[NetworkFloor]] = None
+    failure: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EffectiveNetworkPolicy:
+        return cls(
+            mode=data["mode"],
+            egress=None if data.get("egress") is None else NetworkEgress.from_json(data["egress"]),
+            credential_bindings=None if data.get("credentialBindings") is None
+                else [CredentialBinding.from_json(each) for each in data["credentialBindings"]],
+            groups=data.get("groups"),
+            floors=None if data.get("floors") is None
+                else [NetworkFloor.from_json(each) for each in data["floors"]],
+            failure=data.get("failure"),
+        )
+
+
 @dataclass(frozen=True)
 class TemplateContainerEnvItem:
     name: str
@@ -2236,6 +3841,7 @@ class TemplateSpec:
     ephemeral_tmp: Optional[bool] = None
     volume_mounts: Optional[List[TemplateMount]] = None
     env_vars: Optional[Dict[str, str]] = None
+    network: Optional[NetworkPolicy] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TemplateSpec:
@@ -2250,6 +3856,8 @@ class TemplateSpec:
             volume_mounts=None if data.get("volumeMounts") is None
                 else [TemplateMount.from_json(each) for each in data["volumeMounts"]],
             env_vars=data.get("envVars"),
+            network=None if data.get("network") is None
+                else NetworkPolicy.from_json(data["network"]),
         )
 
     def to_json(self) -> Dict[str, Any]:
@@ -2263,6 +3871,7 @@ class TemplateSpec:
             "volumeMounts": None if self.volume_mounts is None
                 else [each.to_json() for each in self.volume_mounts],
             "envVars": self.env_vars,
+            "network": None if self.network is None else self.network.to_json(),
         })
 
 

@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 import atoll_sandbox
-from atoll_sandbox._async import client, commands, contexts, files, process, sandbox, state, \
-    templates, terminals, volumes
+from atoll_sandbox._async import audit, client, commands, contexts, files, process, sandbox, services, \
+    state, templates, terminals, volumes
 
 SDK = pathlib.Path(__file__).resolve().parents[1]
 
@@ -19,7 +19,7 @@ def public_methods(cls):
             if not name.startswith("_") and callable(member)}
 
 
-@pytest.mark.parametrize("module", [client, commands, contexts, files, process, sandbox, state,
+@pytest.mark.parametrize("module", [audit, client, commands, contexts, files, process, sandbox, services, state,
                                     templates, terminals, volumes])
 def test_sync_and_async_have_the_same_surface(module):
     other = __import__(module.__name__.replace("_async", "_sync"), fromlist=["x"])

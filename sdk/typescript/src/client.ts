@@ -1,4 +1,6 @@
 // One server. `Sandbox.create()` and its siblings make one from the environment.
+import { Approvals, Flows } from './audit.js'
+import { Credentials } from './credentials.js'
 import { Sandboxes } from './sandboxes.js'
 import { Snapshots } from './state.js'
 import { Templates } from './templates.js'
@@ -12,6 +14,9 @@ export class Atoll {
   readonly snapshots: Snapshots
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly credentials: Credentials
+  readonly flows: Flows
+  readonly approvals: Approvals
   readonly url: string
 
   constructor(options: ConnectionOptions = {}) {
@@ -21,5 +26,8 @@ export class Atoll {
     this.snapshots = new Snapshots(transport)
     this.templates = new Templates(transport)
     this.volumes = new Volumes(transport)
+    this.credentials = new Credentials(transport)
+    this.flows = new Flows(transport, '/api/v1/network')
+    this.approvals = new Approvals(transport)
   }
 }

@@ -1,3 +1,15 @@
+export { Approvals, Flows, SandboxFlows } from './audit.js'
+export type {
+  Approval,
+  ApprovalOptions,
+  Explanation,
+  Flow,
+  FlowFilter,
+  FlowFollowOptions,
+  FlowListOptions,
+  Traffic,
+  WhyOptions
+} from './audit.js'
 export { Atoll } from './client.js'
 export { CodeContext, CodeError, RichResult } from './code.js'
 export type {
@@ -52,6 +64,8 @@ export type {
 } from './metrics.js'
 export { Pty, PtyHandle } from './pty.js'
 export type { PtyOptions } from './pty.js'
+export { Previews, Services } from './services.js'
+export type { ExposeOptions, Preview, PreviewOptions, Service } from './services.js'
 export { Sandbox } from './sandbox.js'
 export type { RunCodeInSandboxOptions, WithConnection } from './sandbox.js'
 export { Sandboxes } from './sandboxes.js'
@@ -78,6 +92,12 @@ export type {
   SnapshotOptions,
   TreeNode
 } from './state.js'
+export { Credentials } from './credentials.js'
+export type { CredentialSecret, CredentialSource } from './credentials.js'
+export type {
+  WireEffectiveNetworkPolicy as EffectiveNetworkPolicy,
+  WireNetworkPolicy as NetworkPolicy
+} from './wire.js'
 export { Volume, Volumes } from './volumes.js'
 export type {
   AccessMode,

@@ -1,4 +1,5 @@
 // A sandbox and everything in it.
+import { SandboxFlows } from './audit.js'
 import { CodeContext } from './code.js'
 import type { ContextOptions, Execution, Language, RunCodeOptions } from './code.js'
 import { Atoll } from './client.js'
@@ -16,6 +17,7 @@ import type {
   Sandboxes,
   SandboxSettings
 } from './sandboxes.js'
+import { Previews, Services } from './services.js'
 import { State } from './state.js'
 import type {
   CarriedInterpreter,
@@ -33,7 +35,12 @@ import type {
 import { seconds } from './time.js'
 import type { Duration } from './time.js'
 import type { ConnectionOptions, RequestOptions, Transport } from './transport.js'
-import type { WireSandbox, WireSandboxMetrics } from './wire.js'
+import type {
+  WireEffectiveNetworkPolicy,
+  WireNetworkPolicy,
+  WireSandbox,
+  WireSandboxMetrics
+} from './wire.js'
 
 /** Options of the shortcuts on `Sandbox`, which make their own client. */
 export type WithConnection<T> = T & ConnectionOptions
@@ -49,6 +56,12 @@ export class Sandbox {
   readonly commands: Commands
   readonly files: Files
   readonly pty: Pty
+  /** What it sent out, and what it was refused. */
+  readonly flows: SandboxFlows
+  /** What the outside may reach of it. */
+  readonly services: Services
+  /** Private looks at its ports. */
+  readonly previews: Previews
   readonly #transport: Transport
   readonly #path: string
   readonly #disposable: boolean
@@ -69,6 +82,9 @@ export class Sandbox {
     this.commands = new Commands(transport, this.#path)
     this.files = new Files(transport, this.#path)
     this.pty = new Pty(transport, this.#path)
+    this.flows = new SandboxFlows(transport, `${this.#path}/network`)
+    this.services = new Services(transport, this.#path)
+    this.previews = new Previews(transport, this.#path)
     this.#state = new State(transport, this.#path)
   }
 
@@ -133,6 +149,22 @@ export class Sandbox {
     }
     await sandbox.kill()
     return value
+  }
+
+  /** The policy that it is under: what it may reach, and the floors below. */
+  async network(options: RequestOptions = {}): Promise<WireEffectiveNetworkPolicy> {
+    return this.#transport.json('GET', `${this.#path}/network`, options)
+  }
+
+  /**
+   * Replaces the policy, at once and also for what is open. `credentialBindings` and `groups` that
+   * are left out stay as they were.
+   */
+  async setNetwork(
+    policy: WireNetworkPolicy,
+    options: RequestOptions = {}
+  ): Promise<WireEffectiveNetworkPolicy> {
+    return this.#transport.json('PUT', `${this.#path}/network`, { ...options, json: policy })
   }
 
   async info(options: RequestOptions = {}): Promise<SandboxInfo> {

@@ -7,6 +7,7 @@ import { newIdempotencyKey } from './transport.js'
 import type { RequestOptions, Transport } from './transport.js'
 import { Volume } from './volumes.js'
 import type {
+  WireNetworkPolicy,
   WireSandbox,
   WireSandboxClaim,
   WireSandboxClaims,
@@ -35,6 +36,8 @@ export interface SandboxSettings {
   /** It is paused when nobody has used it for this long. */
   idleTtl?: Duration | undefined
   resources?: Resources | undefined
+  /** What it may reach, and with which credentials. */
+  network?: WireNetworkPolicy | undefined
 }
 
 export interface CreateOptions extends SandboxSettings, RequestOptions {
@@ -198,14 +201,15 @@ export class Sandboxes {
 
 /** Settings as the server knows them. */
 export function configOf(settings: SandboxSettings): WireSandboxConfig {
-  const { env, labels, ttl, hardTtl, idleTtl, resources } = settings
+  const { env, labels, ttl, hardTtl, idleTtl, resources, network } = settings
   return {
     ...(env === undefined ? {} : { env_vars: env }),
     ...(labels === undefined ? {} : { metadata: labels }),
     ...(ttl === undefined ? {} : { ttl: seconds(ttl) }),
     ...(hardTtl === undefined ? {} : { hard_ttl: seconds(hardTtl) }),
     ...(idleTtl === undefined ? {} : { idle_ttl: seconds(idleTtl) }),
-    ...(resources === undefined ? {} : { resources: resourcesOf(resources) })
+    ...(resources === undefined ? {} : { resources: resourcesOf(resources) }),
+    ...(network === undefined ? {} : { network })
   }
 }
 

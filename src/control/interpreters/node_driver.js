@@ -1,6 +1,6 @@
 // Atoll's JavaScript driver: runs inside the sandbox, talks over descriptor 3.
 //
-// In: lines "exec ID BASE64(CODE)", "interrupt", "resize ROWS COLUMNS". Out: JSON lines. The main thread evaluates
+// In: lines "exec ID BASE64(CODE) [ENVIRONMENT]", "interrupt", "resize ROWS COLUMNS". Out: JSON lines. The main thread evaluates
 // through its own inspector in REPL mode: let and const can be declared again, await works at the
 // top level, the value of the last expression comes back. A worker thread reads the channel, so
 // that an interrupt reaches an endless loop: it terminates the execution through the inspector
@@ -24,9 +24,9 @@ function readChannel() {
     pending += chunk;
     let end;
     while ((end = pending.indexOf('\n')) >= 0) {
-      const [verb, id, body] = pending.slice(0, end).split(' ');
+      const [verb, id, body, environment] = pending.slice(0, end).split(' ');
       pending = pending.slice(end + 1);
-      if (verb === 'exec' || verb === 'resize') parentPort.postMessage({ verb, id, body });
+      if (verb === 'exec' || verb === 'resize') parentPort.postMessage({ verb, id, body, environment });
       if (verb === 'interrupt') session.post('Runtime.terminateExecution', () => {});
     }
   });
@@ -171,9 +171,29 @@ function main() {
     return hidden.value;
   }
 
-  async function execute(id, source) {
+  function setEnvironment(words) {
+    const before = {};
+    for (const pair of (words || '').split(',').filter(Boolean)) {
+      const [name, value] = pair.split(':').map((each) => Buffer.from(each, 'base64').toString('utf8'));
+      before[name] = process.env[name];
+      process.env[name] = value;
+    }
+    return before;
+  }
+
+  function restoreEnvironment(before) {
+    for (const [name, value] of Object.entries(before)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+
+  let executions = 0;
+  async function execute(id, source, environment) {
     currentId = id;
+    executions += 1;
     let status = 'ok';
+    const before = setEnvironment(environment);
     const failed = (error) => {
       const ended = /terminated/i.test(error.traceback);
       status = ended ? 'interrupted' : 'error';
@@ -193,7 +213,8 @@ function main() {
     }
     hidden.value = undefined;
     session.post('Runtime.releaseObjectGroup', { objectGroup: 'atoll' }, () => {});
-    send({ op: 'done', id, status });
+    restoreEnvironment(before);
+    send({ op: 'done', id, status, count: executions });
   }
 
   let running = Promise.resolve();
@@ -203,13 +224,13 @@ function main() {
     Object.assign(process.stdout, { rows: Number(rows), columns: Number(columns) });
     process.stdout.emit('resize');
   }
-  worker.on('message', ({ verb, id, body }) => {
+  worker.on('message', ({ verb, id, body, environment }) => {
     if (verb === 'resize') {
       running = running.then(() => resize(id, body));
       return;
     }
     const code = Buffer.from(body || '', 'base64').toString('utf8');
-    running = running.then(() => execute(id, code));
+    running = running.then(() => execute(id, code, environment));
   });
   worker.on('error', (error) => { process.stderr.write(`${error && error.stack}\n`); process.exit(70); });
   worker.on('exit', () => process.exit(0));

@@ -1,6 +1,6 @@
 # Atoll's Python interpreter driver: runs inside the sandbox, talks over descriptor 3.
 #
-# In:  lines "exec ID BASE64(CODE)", "resize ROWS COLUMNS", "copy ID -". Out: one JSON object a line:
+# In:  lines "warm - -", "exec ID BASE64(CODE) [ENVIRONMENT]", "environment - ENVIRONMENT", "resize ROWS COLUMNS", "copy ID -". Out: one JSON object a line:
 # ready, display, result, error, done, copied. Code runs in one persistent namespace in this process; its stdout and stderr are the
 # process's own, so output of subprocesses and of C libraries is captured too. SIGINT interrupts the
 # running code and nothing else. IPython's machinery is used when the image has it.
@@ -12,6 +12,9 @@ import sys
 import traceback
 
 SPARE_FIRST = 900  # copies of 0, 1, 2 in case the code closes them
+CHARTS = sys.argv[1] if len(sys.argv) > 1 else ""  # the source of python_charts.py
+CHART_TYPE = "application/vnd.atoll.chart+json"
+FRAME_TYPE = "application/vnd.atoll.frame+json"
 CHANNEL = SPARE_FIRST + 3  # where code that closes or uses low descriptors does not meet it
 
 
@@ -95,7 +98,38 @@ def plain_bundle(value):
     figure = figure_png(value)
     if figure:
         bundle.setdefault("image/png", figure)
-    return bundle
+        bundle[CHART_TYPE] = chart_of(value)
+    if type(value).__module__ == "pandas.core.frame" and type(value).__name__ == "DataFrame":
+        bundle[FRAME_TYPE] = frame_of(value)
+    return {mime: shown for mime, shown in bundle.items() if shown is not None}
+
+
+def charts():
+    """The functions of python_charts.py, which most code never needs."""
+    global charts_module
+    if charts_module is None:
+        import types
+        charts_module = types.ModuleType("atoll_charts")
+        exec(compile(CHARTS, "<atoll charts>", "exec"), charts_module.__dict__)
+    return charts_module
+
+
+charts_module = None
+
+
+def chart_of(figure):
+    """What a figure shows, as data; None when that cannot be told."""
+    try:
+        return charts().describe_figure(figure)
+    except Exception:
+        return None
+
+
+def frame_of(frame):
+    try:
+        return charts().describe_frame(frame)
+    except Exception:
+        return None
 
 
 def figure_png(value):
@@ -158,6 +192,10 @@ class PlainInterpreter:
         self.count = 0
 
     bundle = staticmethod(plain_bundle)
+
+    def warm(self):
+        """Loads what the first code would otherwise wait for."""
+        import ast, inspect, linecache  # noqa: E401, F401
 
     def run(self, code):
         import ast
@@ -229,11 +267,21 @@ class RichInterpreter:
         # IPython.display and the backend of notebooks may choose other formats later.
         shell.display_formatter.formatters["image/png"].for_type_by_name(
             "matplotlib.figure", "Figure", figure_png)
+        self.add_formatter(CHART_TYPE, "matplotlib.figure", "Figure", chart_of)
+        self.add_formatter(FRAME_TYPE, "pandas.core.frame", "DataFrame", frame_of)
         shell.user_ns["display"] = display_function
         self.shell.showtraceback = lambda *args, **kwargs: None
         self.shell.showsyntaxerror = lambda *args, **kwargs: None
         if "matplotlib" not in sys.modules:
             os.environ.setdefault("MPLBACKEND", "agg")
+
+    def add_formatter(self, mime, module, name, function):
+        from IPython.core.formatters import JSONFormatter
+        formatter = JSONFormatter(parent=self.shell.display_formatter)
+        formatter.format_type = mime
+        formatter.print_method = "_repr_atoll_"
+        formatter.for_type_by_name(module, name, function)
+        self.shell.display_formatter.formatters[mime] = formatter
 
     def bundle(self, value):
         data, _ = self.shell.display_formatter.format(value)
@@ -245,6 +293,14 @@ class RichInterpreter:
         if failure is not None:
             raise failure
         return result.result
+
+    def warm(self):
+        """Loads what the first code would otherwise wait for, and leaves no trace."""
+        self.shell.run_cell("None", store_history=False)
+        try:
+            raise ValueError
+        except ValueError as error:
+            self.describe(ValueError, error, error.__traceback__)
 
     def describe(self, kind, error, trace):
         text = self.shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=1)
@@ -258,10 +314,34 @@ def make_interpreter():
         return PlainInterpreter()
 
 
-def execute(interpreter, identifier, code):
-    global current_id
+def set_environment(words):
+    """Sets the variables; returns what they were before."""
+    before = {}
+    for pair in filter(None, words.split(",")):
+        name, value = (base64.b64decode(each).decode("utf-8", "surrogateescape")
+                       for each in pair.split(":"))
+        before[name] = os.environ.get(name)
+        os.environ[name] = value
+    return before
+
+
+def restore_environment(before):
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+executions = 0
+
+
+def execute(interpreter, identifier, code, environment):
+    global current_id, executions
     current_id = identifier
+    executions += 1
     status = "ok"
+    before = set_environment(environment)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -284,10 +364,11 @@ def execute(interpreter, identifier, code):
             value = "<the exception cannot be shown>"
         channel.hold(op="error", id=identifier, name=kind.__name__, value=value,
                      traceback="".join(lines))
+    restore_environment(before)
     flush()
     repair_streams()
     current_id = None
-    channel.send(op="done", id=identifier, status=status)
+    channel.send(op="done", id=identifier, status=status, count=executions)
 
 
 def say_ready():
@@ -400,6 +481,14 @@ def renew_entropy():
         main_thread._set_native_id()
 
 
+def find_user_packages():
+    """pip may have made the directory since we started; Python looks for it only then."""
+    import site
+    directory = site.getusersitepackages() if site.ENABLE_USER_SITE is not False else ""
+    if directory and directory not in sys.path and os.path.isdir(directory):
+        site.addsitedir(directory)
+
+
 def read_boot_id():
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -429,7 +518,9 @@ def main():
         sys.path.insert(0, "")
     os.environ.setdefault("MPLBACKEND", "agg")
     repair_streams()
-    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)
+    for stream in (sys.stdout, sys.stderr):  # a line in one piece, as on a terminal
+        stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True,
+                           write_through=False)
     interpreter = make_interpreter()
     global make_bundle
     make_bundle = interpreter.bundle
@@ -437,8 +528,15 @@ def main():
     for line in channel.lines():
         verb, identifier, body = line.decode().split(" ", 2)
         renew_in_a_fork()
+        find_user_packages()
         if verb == "exec":
-            execute(interpreter, identifier, base64.b64decode(body).decode("utf-8", "replace"))
+            code, _, environment = body.partition(" ")
+            execute(interpreter, identifier, base64.b64decode(code).decode("utf-8", "replace"),
+                    environment)
+        elif verb == "environment":
+            set_environment(body)
+        elif verb == "warm":
+            interpreter.warm()
         elif verb == "copy":
             if copy_self(interpreter, identifier):
                 say_ready()

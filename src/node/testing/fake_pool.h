@@ -106,6 +106,15 @@ class FakePool final : public layers::Pool {
     }
     return create_upper(id, limit_bytes);
   }
+  Result<> commit_uppers() override {
+    const std::lock_guard guard{mutex_};
+    ++commits_;
+    return {};
+  }
+  int commits() const {
+    const std::lock_guard guard{mutex_};
+    return commits_;
+  }
   Result<> restore_upper(const std::string& id, const std::string& snapshot_id,
                          std::uint64_t) override {
     if (!has_snapshot(snapshot_id)) {
@@ -146,7 +155,8 @@ class FakePool final : public layers::Pool {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  int commits_ = 0;
   std::set<std::string> layers_{"base-1", "base-2"};
   std::set<std::string> uppers_;
   std::set<std::string> snapshots_;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -39,6 +40,9 @@ class FakeRuntime final : public runtime::Runtime {
     body.process = Fd{::eventfd(0, EFD_CLOEXEC)};
     TRY(Fd copy, body.process.duplicate());
     runtime::Cell cell{body.record, std::move(copy)};
+    if (spec.egress && networks_) {
+      cell.network = make_network();
+    }
     CHECK(cells_.emplace(spec.id, std::move(body)).second);
     return cell;
   }
@@ -83,6 +87,17 @@ class FakeRuntime final : public runtime::Runtime {
         cells_.at(record.id).spec.mounts,
         [&](const runtime::VolumeMount& each) { return each.target == mount.target; });
     return gone > 0 ? Result<>{} : Result<>{fail(Code::kNotFound, "it is not mounted")};
+  }
+  Result<runtime::NetworkSockets> open_network(const runtime::CellRecord& record) override {
+    TRY_DO(adopt(record));
+    ++networks_opened_;
+    return make_network();
+  }
+  Result<Fd> open_socket(const runtime::CellRecord& record, runtime::SocketType type,
+                         runtime::SocketFamily) override {
+    TRY_DO(adopt(record));
+    return Fd{
+        ::memfd_create(type == runtime::SocketType::kStream ? "stream" : "datagram", MFD_CLOEXEC)};
   }
   Result<std::vector<std::string>> list() override {
     const std::lock_guard guard{mutex_};
@@ -130,6 +145,9 @@ class FakeRuntime final : public runtime::Runtime {
     const std::lock_guard guard{mutex_};
     return cells_.at(id).spec;
   }
+  // Off, so that tests with hundreds of cells need no descriptors for them.
+  void have_networks() { networks_ = true; }
+  std::size_t networks_opened() const { return networks_opened_; }
   std::size_t count() {
     const std::lock_guard guard{mutex_};
     return cells_.size();
@@ -143,6 +161,12 @@ class FakeRuntime final : public runtime::Runtime {
     bool dead = false;
     bool frozen = false;
   };
+
+  // Files stand for sockets: each has a number of its own.
+  static runtime::NetworkSockets make_network() {
+    return {Fd{::memfd_create("tcp", MFD_CLOEXEC)}, Fd{::memfd_create("udp", MFD_CLOEXEC)},
+            Fd{::memfd_create("dns", MFD_CLOEXEC)}};
+  }
 
   Result<> set_frozen(const std::string& id, bool frozen) {
     const std::lock_guard guard{mutex_};
@@ -159,6 +183,8 @@ class FakeRuntime final : public runtime::Runtime {
   std::set<std::string> stuck_;
   std::set<std::string> unwatchable_;
   std::int32_t next_pid_ = 100;
+  bool networks_ = false;
+  std::atomic<std::size_t> networks_opened_ = 0;
   int creating_ = 0;
 };
 

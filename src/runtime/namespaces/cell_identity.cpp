@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kOwnerAttribute = "trusted.atoll.cell";
 constexpr std::size_t kMaxIdBytes = 63;
-constexpr std::size_t kMaxHostsBytes = 64 * 1024;
+constexpr std::size_t kMaxHostsBytes = std::size_t{64} * 1024;
 // Debian's address of the host's own name: the line that is ours in /etc/hosts.
 constexpr const char kOwnAddress[] = "127.0.1.1";
 constexpr const char* kNewName = "/etc/.atoll-identity";
@@ -179,6 +179,10 @@ int write_identity(const CellPlan& plan) {
   }
   if (error == 0) {
     error = write_dbus_machine_id(plan);
+  }
+  if (error == 0 && plan.network != nullptr) {
+    const std::string& resolver = plan.network->resolver_file;
+    error = replace_file("/etc/resolv.conf", resolver.data(), resolver.size(), 0644);
   }
   for (const char* path : kShared) {
     if (error == 0 && ::unlink(path) != 0 && !is_their_choice(errno)) {

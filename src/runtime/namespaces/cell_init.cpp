@@ -27,6 +27,8 @@
 #include "base/signals.h"
 #include "runtime/namespaces/capability_set.h"
 #include "runtime/namespaces/cell_identity.h"
+#include "runtime/namespaces/cell_network.h"
+#include "runtime/namespaces/cell_report.h"
 #include "runtime/namespaces/cell_restore.h"
 #include "runtime/namespaces/cell_root.h"
 #include "runtime/namespaces/cell_step.h"
@@ -115,6 +117,25 @@ int raise_loopback(CellState& state) {
   return error;
 }
 
+// Before anything of the cell runs, so that nothing of it can have taken their ports. High numbers:
+// what is below belongs to the guest.
+int open_network(CellState& state) {
+  if (state.plan.network == nullptr) {
+    return raise_loopback(state);
+  }
+  int fds[kNetworkSocketCount] = {-1, -1, -1};
+  int error = build_network(*state.plan.network);
+  if (error == 0) {
+    error = open_network_sockets(state.plan.network->ipv6, fds);
+  }
+  for (std::size_t i = 0; error == 0 && i < kNetworkSocketCount; ++i) {
+    state.network_fds[i] = ::fcntl(fds[i], F_DUPFD_CLOEXEC, kFirstKeptFd);
+    error = state.network_fds[i] < 0 ? errno : 0;
+    ::close(fds[i]);
+  }
+  return error;
+}
+
 int set_hostname(CellState& state) {
   return result(::sethostname(state.plan.hostname, std::strlen(state.plan.hostname)));
 }
@@ -189,12 +210,21 @@ int enter_cgroup_namespace(CellState&) {
   return result(::unshare(CLONE_NEWCGROUP));
 }
 
-// A mount, so that the layer made here does not keep the host's resolver. Its file has no name: it
-// lives as long as the mount.
-int cover_resolver(CellState& state) {
+// Of a cell that makes a layer for others: its resolver is covered, not written. Null: none.
+const char* covering_resolver(const CellPlan& plan) {
+  if (plan.resolver_file != nullptr) {
+    return plan.resolver_file;
+  }
+  const bool passing = plan.identity == CellPlan::Identity::kFillIn && plan.network != nullptr;
+  return passing ? plan.network->resolver_file.c_str() : nullptr;
+}
+
+// A mount, so that the layer made here does not keep the resolver. Its file has no name: it lives
+// as long as the mount.
+int cover_resolver(const char* content) {
   constexpr const char* kSource = "/dev/shm/resolv.conf";
   constexpr const char* kTarget = "/etc/resolv.conf";
-  int error = write_missing_file(kSource, state.plan.resolver_file);
+  int error = write_missing_file(kSource, content);
   if (error != 0) {
     return error;
   }
@@ -218,7 +248,8 @@ int write_etc_files(CellState& state) {
     error = write_missing_file("/etc/hostname", state.plan.hostname_file);
     error = error == 0 ? write_missing_file("/etc/hosts", state.plan.hosts_file) : error;
   }
-  return error == 0 && state.plan.resolver_file != nullptr ? cover_resolver(state) : error;
+  const char* const resolver = covering_resolver(state.plan);
+  return error == 0 && resolver != nullptr ? cover_resolver(resolver) : error;
 }
 
 int arrange_guest_descriptors(CellState& state) {
@@ -256,9 +287,8 @@ int drop_capabilities(CellState&) {
 }
 
 int start_guest(CellState& state) {
-  const StepReport ready{};
-  if (::send(state.channel_fd, &ready, sizeof ready, MSG_NOSIGNAL) < 0) {
-    return errno;
+  if (const int error = send_ready(state.channel_fd, state.network_fds); error != 0) {
+    return error;
   }
   // The guest starts as a fresh program would: what the node ignores or blocks is not its business.
   reset_signals();
@@ -284,7 +314,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kPropagation, make_mounts_private},
     {CellStep::kStageDirectory, enter_stage_directory},
     {CellStep::kListener, open_listener},
-    {CellStep::kLoopback, raise_loopback},
+    {CellStep::kNetwork, open_network},
     {CellStep::kHostname, set_hostname},
     {CellStep::kKeyring, join_new_keyring},
     {CellStep::kResourceLimits, set_resource_limits},
@@ -318,7 +348,7 @@ constexpr StepEntry kRestoreSteps[] = {
     {CellStep::kPropagation, make_mounts_private},
     {CellStep::kStageDirectory, enter_stage_directory},
     {CellStep::kListener, open_listener},
-    {CellStep::kLoopback, raise_loopback},
+    {CellStep::kNetwork, open_network},
     {CellStep::kHostname, set_hostname},
     {CellStep::kKeyring, join_new_keyring},
     {CellStep::kResourceLimits, set_resource_limits},

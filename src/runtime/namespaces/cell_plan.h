@@ -13,6 +13,8 @@
 #include <span>
 #include <string>
 
+#include "runtime/namespaces/network_plan.h"
+
 namespace atl::runtime::namespaces {
 
 inline constexpr std::size_t kMaxLayers = 64;
@@ -48,6 +50,7 @@ struct CellPlan {
   const char* boot_id_file = nullptr;
   // The host's network: its resolv.conf covers the image's. Null: an own network.
   const char* resolver_file = nullptr;
+  const NetworkPlan* network = nullptr;  // of an own network; null: only its loopback device
   std::size_t layer_count = 0;
   std::span<const char* const> mount_targets;  // of the volumes, in the order of their descriptors
   bool mount_is_root = false;

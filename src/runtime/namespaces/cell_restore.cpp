@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/signals.h"
-#include "runtime/namespaces/cell_step.h"
+#include "runtime/namespaces/cell_report.h"
 #include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
@@ -78,9 +78,8 @@ int arrange_restore_descriptors(CellState& state) {
 
 // The node puts back what was in /dev/shm before it says go.
 int wait_for_go(CellState& state) {
-  const StepReport ready{};
-  if (::send(state.channel_fd, &ready, sizeof ready, MSG_NOSIGNAL) < 0) {
-    return errno;
+  if (const int error = send_ready(state.channel_fd, state.network_fds); error != 0) {
+    return error;
   }
   char go = 0;
   const ssize_t got = ::recv(state.channel_fd, &go, sizeof go, 0);

@@ -4,6 +4,7 @@
 // clone3: see cell_plan.h for what that forbids.
 #pragma once
 
+#include "runtime/namespaces/cell_network.h"
 #include "runtime/namespaces/cell_plan.h"
 #include "runtime/namespaces/mount_transfer.h"
 #include "runtime/room.h"
@@ -25,6 +26,7 @@ struct CellState {
   int mount_fds[kMaxTransferredMounts] = {};  // in the order above
   int root_fd = -1;                           // the overlay's root
   int guest_fd = -1;                          // the program of the last step
+  int network_fds[kNetworkSocketCount] = {-1, -1, -1};  // for the parent
 };
 
 int attach_layers(CellState& state);

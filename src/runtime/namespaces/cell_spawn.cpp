@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "runtime/namespaces/cell_identity.h"
 #include "runtime/namespaces/cell_init.h"
+#include "runtime/namespaces/cell_report.h"
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/criu_restore.h"
 #include "runtime/namespaces/device_mount.h"
@@ -38,7 +39,7 @@ constexpr rlim_t kCoreBytes = 1;  // see set_resource_limits
 // Above the host's services, so the host sheds sandboxes first when it runs out of memory.
 constexpr std::string_view kOomScore = "200";
 constexpr const char* kHostResolver = "/etc/resolv.conf";
-constexpr std::size_t kMaxResolverBytes = 64 * 1024;
+constexpr std::size_t kMaxResolverBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
 // What criu is told by file: its protocol has no words for a directory by name.
 constexpr const char* kRestoreSettingsText = "work-dir /dev/.restore/work\n";
@@ -268,8 +269,8 @@ Result<std::uint64_t> outfit_child(const CellBlueprint& blueprint, const CellSpe
 
 // Reads until the channel closes. Success is the "ready" report followed by the end of file that
 // execveat causes; an end without it means the child was killed on the way.
-Result<> wait_for_exec(int channel) {
-  bool ready = false;
+Result<std::optional<NetworkSockets>> wait_for_exec(int channel) {
+  std::optional<CellReport> ready;
   for (;;) {
     pollfd waiting{channel, POLLIN, 0};
     const int polled = ::poll(&waiting, 1, kCreateTimeoutMs);
@@ -279,24 +280,20 @@ Result<> wait_for_exec(int channel) {
     if (polled == 0) {
       return fail(Code::kDeadlineExceeded, "the cell did not come up in time");
     }
-    StepReport report{};
-    const ssize_t got = ::recv(channel, &report, sizeof report, 0);
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
+    TRY(auto report, receive_report(channel));
+    if (!report) {
       break;
     }
-    if (got != sizeof report || report.step != 0) {
-      return fail(cell_step_error(report));
+    if (report->step.step != 0) {
+      return fail(cell_step_error(report->step));
     }
-    ready = true;
+    ready = std::move(report);
   }
   if (!ready) {
     return fail(Code::kResourceExhausted,
                 "the cell was killed while it started (is its memory limit too small?)");
   }
-  return {};
+  return std::move(ready->network);
 }
 
 }  // namespace
@@ -338,6 +335,8 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
       .machine_id_file = texts.machine_id_file.c_str(),
       .boot_id_file = texts.boot_id_file.c_str(),
       .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
+      .network =
+          spec.egress && !spec.host_network && blueprint.network ? &*blueprint.network : nullptr,
       .layer_count = spec.lower_dirs.size(),
       .mount_targets = mount_targets,
       .mount_is_root = spec.mount_is_root,
@@ -361,7 +360,7 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   if (plan.restore) {
     TRY(cell, restore_cell(ours.get(), spec, {child.pid(), blueprint.proc_masks}));
   } else {
-    TRY_DO(wait_for_exec(ours.get()));
+    TRY(cell.network, wait_for_exec(ours.get()));
   }
   if (plan.identity == CellPlan::Identity::kRenew) {
     // Killed before, the next start renews once more, and nobody has seen this one.

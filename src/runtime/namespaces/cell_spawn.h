@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct CellBlueprint {
   std::vector<ProcMask> proc_masks;
   std::vector<sock_filter> seccomp_filter;
   int landlock_abi = 0;
-  std::string criu_directory;  // empty: this host cannot dump or restore memory
+  std::optional<NetworkPlan> network;  // nothing: this host cannot give cells a way out
+  std::string criu_directory;          // empty: this host cannot dump or restore memory
 };
 
 // On failure no process is left; the cgroups are the caller's.

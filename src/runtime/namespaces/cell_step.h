@@ -17,7 +17,7 @@ enum class CellStep : std::uint32_t {
   kPropagation,
   kStageDirectory,
   kListener,
-  kLoopback,
+  kNetwork,
   kHostname,
   kKeyring,
   kResourceLimits,

@@ -13,10 +13,12 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "runtime/namespaces/cell_report.h"
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/cell_visit.h"
 #include "runtime/namespaces/dump_files.h"
 #include "runtime/namespaces/kernel_calls.h"
+#include "runtime/namespaces/lost_connections.h"
 #include "runtime/namespaces/process.h"
 #include "runtime/namespaces/protobuf_wire.h"
 #include "runtime/namespaces/shared_memory.h"
@@ -27,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRestoreTime{60};
-constexpr std::size_t kMaxMessageBytes = 64 * 1024;
+constexpr std::size_t kMaxMessageBytes = std::size_t{64} * 1024;
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
@@ -125,27 +127,31 @@ std::string restore_request(const DumpFacts& facts) {
   return request.bytes();
 }
 
-// One datagram, or the reason why there is none.
-Result<std::string> receive(int channel, Clock::time_point deadline) {
+Result<> wait_until_readable(int channel, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd waiting{channel, POLLIN, 0};
     const int ready =
         ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
-    if (ready < 0 && errno == EINTR) {
-      continue;
+    if (ready > 0) {
+      return {};
     }
-    if (ready <= 0) {
+    if (ready == 0 || errno != EINTR) {
       return fail(Code::kDeadlineExceeded, "the memory did not come back in time");
     }
-    std::string datagram(kMaxMessageBytes, '\0');
-    const ssize_t got = ::recv(channel, datagram.data(), datagram.size(), 0);
-    if (got <= 0) {
-      return fail(Code::kUnavailable, "criu ended without a word");
-    }
-    datagram.resize(static_cast<std::size_t>(got));
-    return datagram;
   }
+}
+
+// One datagram, or the reason why there is none.
+Result<std::string> receive(int channel, Clock::time_point deadline) {
+  TRY_DO(wait_until_readable(channel, deadline));
+  std::string datagram(kMaxMessageBytes, '\0');
+  const ssize_t got = ::recv(channel, datagram.data(), datagram.size(), 0);
+  if (got <= 0) {
+    return fail(Code::kUnavailable, "criu ended without a word");
+  }
+  datagram.resize(static_cast<std::size_t>(got));
+  return datagram;
 }
 
 Result<> send(int channel, std::string_view datagram) {
@@ -156,14 +162,16 @@ Result<> send(int channel, std::string_view datagram) {
 }
 
 // The child of clone3 is ready to become criu, or says what went wrong.
-Result<> wait_for_ready(int channel, Clock::time_point deadline) {
-  TRY(const std::string datagram, receive(channel, deadline));
-  StepReport report{};
-  if (datagram.size() != sizeof report) {
-    return fail(Code::kInternal, "a cell said something unknown");
+Result<std::optional<NetworkSockets>> wait_for_ready(int channel, Clock::time_point deadline) {
+  TRY_DO(wait_until_readable(channel, deadline));
+  TRY(auto report, receive_report(channel));
+  if (!report) {
+    return fail(Code::kUnavailable, "the cell ended before its memory came back");
   }
-  std::memcpy(&report, datagram.data(), sizeof report);
-  return report.step == 0 ? Result<>{} : fail(cell_step_error(report));
+  if (report->step.step != 0) {
+    return fail(cell_step_error(report->step));
+  }
+  return std::move(report->network);
 }
 
 Result<> load_trees(const CellSpec& spec, int criu_pid) {
@@ -303,6 +311,7 @@ class Dialogue {
       if (!has_proc_) {
         return refused("criu would resume without the cell's own /proc");
       }
+      TRY_DO(abort_lost_connections(init_.get()));
       if (spec_.before_resume) {
         TRY_DO(spec_.before_resume());
       }
@@ -326,7 +335,7 @@ class Dialogue {
 Result<Cell> restore_cell(int channel, const CellSpec& spec, const Restoring& restoring) {
   const auto deadline = Clock::now() + kRestoreTime;
   TRY(const DumpFacts facts, read_dump_facts(spec.from_dump));
-  TRY_DO(wait_for_ready(channel, deadline));
+  TRY(auto network, wait_for_ready(channel, deadline));
   TRY(const CellNamespaces own, namespaces_of(restoring.criu_pid));
   TRY_DO(load_trees(spec, restoring.criu_pid));
   TRY_DO(send(channel, "g"));
@@ -338,6 +347,7 @@ Result<Cell> restore_cell(int channel, const CellSpec& spec, const Restoring& re
   Cell cell;
   cell.pidfd = dialogue.take_init();
   cell.record = {spec.id, pid, start_time};
+  cell.network = std::move(network);
   return cell;
 }
 

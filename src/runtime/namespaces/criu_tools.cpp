@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxOutputBytes = 64 * 1024;
+constexpr std::size_t kMaxOutputBytes = std::size_t{64} * 1024;
 constexpr rlim_t kMaxImageBytes = 1ULL << 40;
 constexpr std::uint64_t kLeastMajor = 4;
 constexpr std::uint64_t kLeastMinor = 1;

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxEditedBytes = 256U << 20;
 constexpr std::size_t kOldHeadBytes = 4;  // the inventory
 constexpr std::size_t kHeadBytes = 8;
 constexpr std::size_t kSizeBytes = 4;
+constexpr std::string_view kWarmImageName = "atoll-image";  // guest/warm_memory.cpp makes it
 
 // Fields of criu's messages, as its images/*.proto number them.
 namespace field {
@@ -35,6 +36,7 @@ constexpr std::uint32_t kFileInotify = 13;
 constexpr std::uint32_t kFileFanotify = 14;
 constexpr std::uint32_t kFileUnixSocket = 16;
 constexpr std::uint32_t kUnixSocketMount = 17;
+constexpr std::uint32_t kMemoryFileName = 1;
 }  // namespace field
 
 std::uint32_t load_size(std::string_view bytes) {
@@ -118,11 +120,31 @@ Result<> edit_file_entry(Fields& file) {
   return drop_inner(file, field::kFileUnixSocket, field::kUnixSocketMount);
 }
 
+// What was forked warm maps the image it was made from, sealed and shared with its siblings. criu
+// would write it down, and could not put the seals and the mappings together again.
+Result<> refuse_shared_images(const std::string& directory) {
+  const std::string path = directory + "/memfd.img";
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return {};
+  }
+  return edit_image(path, kHeadBytes, true, [](Fields& file) -> Result<> {
+    for (const ProtobufField& part : file) {
+      if (part.number == field::kMemoryFileName && part.bytes.contains(kWarmImageName)) {
+        return fail(Code::kFailedPrecondition,
+                    "an interpreter shares memory with those it was forked with", "not_dumpable");
+      }
+    }
+    return {};
+  });
+}
+
 }  // namespace
 
 Result<std::uint64_t> prepare_images(const std::string& directory) {
   TRY_DO(edit_image(directory + "/files.img", kHeadBytes, true, edit_file_entry));
   TRY_DO(share_namespaces(directory));
+  TRY_DO(refuse_shared_images(directory));
   std::uint64_t bytes = 0;
   std::error_code error;
   for (fs::directory_iterator at{directory, error}, end; !error && at != end; at.increment(error)) {

@@ -14,6 +14,7 @@
 #include "runtime/namespaces/cgroup_hierarchy.h"
 #include "runtime/namespaces/criu_tools.h"
 #include "runtime/namespaces/landlock.h"
+#include "runtime/namespaces/network_plan.h"
 #include "runtime/namespaces/overlay_trial.h"
 #include "runtime/room.h"
 
@@ -134,6 +135,20 @@ HostCheck check_landlock() {
           "has all of it"};
 }
 
+HostCheck check_network() {
+  Egress egress;
+  (void)namespaces::find_network_plan(egress);
+  if (egress.possible && egress.ipv6) {
+    return {"sandbox network", Verdict::kOk, "transparent proxying works (tried), IPv4 and IPv6",
+            ""};
+  }
+  return {"sandbox network", Verdict::kDegraded,
+          egress.possible ? "transparent proxying works (tried), IPv4 only" : egress.reason,
+          egress.possible ? "IPv6 is off in this kernel: sandboxes reach only IPv4"
+                          : "sandboxes run with a loopback device and reach nothing; load the "
+                            "modules (modprobe nft_tproxy) or use a kernel that has them"};
+}
+
 HostCheck check_device(const std::string& name, const std::string& path,
                        const std::string& advice) {
   if (::access(path.c_str(), R_OK | W_OK) == 0) {
@@ -231,6 +246,7 @@ std::vector<HostCheck> check_host() {
       check_cgroups(),
       check_seccomp(),
       check_landlock(),
+      check_network(),
       check_btrfs(),
       check_device("loop devices", "/dev/loop-control",
                    "modprobe loop: the btrfs pool lives in a loop file when the data directory is "

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "runtime/namespaces/cell_spawn.h"
+#include "runtime/namespaces/cell_spec.h"
 #include "runtime/namespaces/cgroup_tree.h"
 #include "runtime/namespaces/criu_dump.h"
 #include "runtime/namespaces/criu_tools.h"
@@ -24,6 +25,8 @@
 #include "runtime/namespaces/id_map.h"
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/landlock.h"
+#include "runtime/namespaces/network_plan.h"
+#include "runtime/namespaces/network_visit.h"
 #include "runtime/namespaces/proc_masks.h"
 #include "runtime/namespaces/process.h"
 #include "runtime/namespaces/restored_fences.h"
@@ -34,90 +37,10 @@
 namespace atl::runtime::namespaces {
 namespace {
 
-constexpr std::uint64_t kLeastMemoryBytes = 4U << 20;
-constexpr std::uint32_t kLeastCpuMillis = 10;  // the kernel's least quota is a millisecond
-constexpr std::uint32_t kMostCpuMillis = 1'000'000;
-constexpr std::size_t kMaxPathBytes = 4000;
 constexpr int kDumpAttempts = 3;
 constexpr std::uint64_t kLeastDumpBytesPerSecond = 20U << 20;
 constexpr int kKillRounds = 1000;
 constexpr std::chrono::milliseconds kKillPause{5};
-
-bool is_name(std::string_view text, std::size_t max_size, bool with_dash) {
-  return !text.empty() && text.size() <= max_size && std::ranges::all_of(text, [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (with_dash && c == '-');
-  });
-}
-
-Result<> check_id(const std::string& id) {
-  if (!is_name(id, 63, true)) {
-    return fail(Code::kInvalidArgument, "a cell id is 1 to 63 of a-z, 0-9 and -");
-  }
-  return {};
-}
-
-bool is_dns_label(std::string_view text) {
-  return is_name(to_lower(text), 63, true) && text.front() != '-' && text.back() != '-';
-}
-
-Result<> check_path(const std::string& path) {
-  if (path.empty() || path[0] != '/' || path.size() > kMaxPathBytes || path.contains('\0')) {
-    return fail(Code::kInvalidArgument, "a cell's directories and socket are absolute paths");
-  }
-  return {};
-}
-
-Result<> check_limits(const Limits& limits) {
-  if (limits.memory_bytes != 0 && limits.memory_bytes < kLeastMemoryBytes) {
-    return fail(Code::kInvalidArgument,
-                concat("a memory limit is at least ", format_quantity(kLeastMemoryBytes)));
-  }
-  if (limits.cpu_millis != 0 &&
-      (limits.cpu_millis < kLeastCpuMillis || limits.cpu_millis > kMostCpuMillis)) {
-    return fail(Code::kInvalidArgument, concat("a cpu limit is between ", kLeastCpuMillis, " and ",
-                                               kMostCpuMillis, " thousandths of a core"));
-  }
-  return {};
-}
-
-Result<> check_mounts(const CellSpec& spec) {
-  if (spec.mounts.size() > kMaxVolumeMounts || (spec.mount_is_root && spec.mounts.empty())) {
-    return fail(Code::kInvalidArgument,
-                concat("a cell has at most ", kMaxVolumeMounts, " volumes"));
-  }
-  for (const VolumeMount& mount : spec.mounts) {
-    TRY_DO(check_path(mount.source_dir));
-    TRY_DO(check_path(mount.target));
-  }
-  return {};
-}
-
-Result<> check_spec(const CellSpec& spec) {
-  TRY_DO(check_id(spec.id));
-  if (!is_dns_label(spec.hostname)) {
-    return fail(Code::kInvalidArgument, "a host name is 1 to 63 letters, digits and inner dashes");
-  }
-  if (spec.lower_dirs.empty() || spec.lower_dirs.size() > kMaxLayers) {
-    return fail(Code::kInvalidArgument, concat("a cell has 1 to ", kMaxLayers, " layers"));
-  }
-  for (const std::string& directory : spec.lower_dirs) {
-    TRY_DO(check_path(directory));
-  }
-  TRY_DO(check_path(spec.upper_dir));
-  TRY_DO(check_mounts(spec));
-  if (spec.view_dirs.size() > kMaxViews) {
-    return fail(Code::kInvalidArgument, concat("a cell has at most ", kMaxViews, " views"));
-  }
-  for (const std::string& directory : spec.view_dirs) {
-    TRY_DO(check_path(directory));
-  }
-  TRY_DO(check_id_base(spec.uid_base));
-  TRY_DO(check_path(spec.guest_socket));
-  if (!spec.from_dump.empty()) {
-    TRY_DO(check_path(spec.from_dump));
-  }
-  return check_limits(spec.limits);
-}
 
 std::vector<std::string> stage_names() {
   std::vector<std::string> names = {kStageUpper, kStageRoot, kStageSys, kStageGuests};
@@ -163,9 +86,10 @@ Result<> empty_directory(const std::string& path) {
 
 class NamespacesRuntime final : public Runtime {
  public:
-  NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups, CriuTools tools)
+  NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups, CriuTools tools, Egress egress)
       : blueprint_(std::move(blueprint)), cgroups_(std::move(cgroups)), tools_(std::move(tools)) {
     capabilities_.name = "namespaces";
+    capabilities_.egress = std::move(egress);
     capabilities_.freeze = cgroups_.does(Duty::kFreeze);
     capabilities_.memory_limit = cgroups_.does(Duty::kMemory);
     capabilities_.cpu_limit = cgroups_.does(Duty::kCpu);
@@ -288,6 +212,19 @@ class NamespacesRuntime final : public Runtime {
     TRY(const Fd pidfd, open_process(record.pid, record.start_time));
     return detach_volume(pidfd.get(), mount);
   }
+  Result<NetworkSockets> open_network(const CellRecord& record) override {
+    TRY_DO(check_id(record.id));
+    if (!capabilities_.egress.possible) {
+      return fail(Code::kUnimplemented, capabilities_.egress.reason, "no_egress");
+    }
+    TRY(const Fd pidfd, open_process(record.pid, record.start_time));
+    return open_network_in(pidfd.get(), capabilities_.egress.ipv6);
+  }
+  Result<Fd> open_socket(const CellRecord& record, SocketType type, SocketFamily family) override {
+    TRY_DO(check_id(record.id));
+    TRY(const Fd pidfd, open_process(record.pid, record.start_time));
+    return open_socket_in(pidfd.get(), type, family);
+  }
   Result<std::vector<std::string>> list() override { return cgroups_.list(); }
 
   Result<> close() override {
@@ -379,10 +316,14 @@ Result<std::unique_ptr<Runtime>> open_namespaces_runtime(const NamespacesOptions
   TRY(blueprint.guests,
       GuestImages::open(concat(options.stage_dir, "/", kStageGuests), options.guest_binary));
   TRY(CgroupTree cgroups, CgroupTree::open(options.instance));
+  Egress egress;
+  if (NetworkPlan network = find_network_plan(egress); egress.possible) {
+    blueprint.network = std::move(network);
+  }
   CriuTools tools{options.criu_directory, options.criu_adapter};
   blueprint.criu_directory = options.criu_directory;
   return std::make_unique<NamespacesRuntime>(std::move(blueprint), std::move(cgroups),
-                                             std::move(tools));
+                                             std::move(tools), std::move(egress));
 }
 
 }  // namespace atl::runtime

@@ -170,7 +170,13 @@ std::vector<CheckedCall> make_checked_calls() {
   // Huge pages come from a pool of the whole host that no limit of a cell counts. The answers are
   // those of a host whose pool is empty.
   calls.push_back({"mmap", {kAllow, {any_bits(3, MAP_HUGETLB, answer_errno(ENOMEM))}}});
-  calls.push_back({"memfd_create", {kAllow, {any_bits(1, MFD_HUGETLB, answer_errno(ENOMEM))}}});
+  // Programs find out whether there are memory files at all by asking with every flag there is and
+  // expect to be told that this is nonsense (Chromium ends otherwise).
+  constexpr std::uint32_t kKnownMemoryFileFlags = 0xFC00001F;  // with the sizes of huge pages
+  calls.push_back({"memfd_create",
+                   {kAllow,
+                    {any_bits(1, ~kKnownMemoryFileFlags, answer_errno(EINVAL)),
+                     any_bits(1, MFD_HUGETLB, answer_errno(ENOMEM))}}});
   calls.push_back({"shmget", {kAllow, {any_bits(2, SHM_HUGETLB, answer_errno(ENOMEM))}}});
 
   // Typing into a terminal on behalf of others, the console's selection buffer, line disciplines

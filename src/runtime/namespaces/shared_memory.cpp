@@ -20,7 +20,7 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr std::size_t kBufferBytes = 256 * 1024;
+constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
 constexpr std::uint32_t kMaxNameBytes = 4096;
 constexpr std::size_t kMaxPathBytes = 4000;
 

@@ -285,8 +285,9 @@ Task<> ContentApiTest::check_other_teams_code() {
   while (!asked) {
     CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{1}));
   }
-  auto answer = co_await contexts_.interpreters().execute(
-      {"strangers", path.substr(path.rfind('/') + 1)}, "ctx-00000000", "1", 50);
+  auto answer =
+      co_await contexts_.interpreters().execute({"strangers", path.substr(path.rfind('/') + 1)},
+                                                "ctx-00000000", {.code = "1", .timeout_ms = 50});
   auto own = co_await call("POST", exec, body);
   (void)co_await scope.cancel_and_join();
   EXPECT_TRUE(own && own->text("data.outcome") == "never_started");

@@ -228,7 +228,8 @@ Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sa
   beside.spawn("alive", lines.keep_alive(waiting));
   const auto result =
       co_await contexts_.interpreters()
-          .execute(std::move(sandbox), std::move(id), std::move(code), timeout_ms, sink)
+          .execute(std::move(sandbox), std::move(id),
+                   {.code = std::move(code), .timeout_ms = timeout_ms, .output = sink})
           .under(inner);
   (void)co_await beside.cancel_and_join();
   if (!result) {

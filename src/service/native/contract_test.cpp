@@ -94,8 +94,32 @@ class ContractTest : public NativeApiTest {
                          .scratch = scratch_,
                          .limits = {},
                          .directory = directory_.path() + "/exports"}};
-  NativeApi whole_{sandboxes_, snapshots_, contexts_,       identity_, clock_,
-                   metrics_,   &jobs_,     &tree_archives_, &volumes_, &diffs_};
+  control::SshKeys ssh_keys_{access_, clock_};
+  secrets::Keyring keyring_ = *secrets::Keyring::parse(secrets::Keyring::make_key_line());
+  io::OffloadPool flow_thread_{"flows", 1, 10};
+  std::unique_ptr<store::FlowFile> flow_file_ =
+      *store::open_sqlite_flow_file(directory_.path() + "/flows.db");
+  control::FlowLog flow_log_{*flow_file_, flow_thread_, clock_, metrics_};
+  control::Approvals approvals_{flow_log_, clock_, metrics_, std::chrono::seconds{1}};
+  control::Services services_{access_, sandboxes_, clock_};
+  control::Previews previews_{access_, sandboxes_, clock_};
+  Published published_{services_, previews_, {}};
+  control::CredentialSources credentials_{access_, keyring_, clock_};
+  control::NetworkPolicies policies_{access_, sandboxes_, clock_, &credentials_};
+  NativeApi whole_{sandboxes_,
+                   snapshots_,
+                   contexts_,
+                   identity_,
+                   clock_,
+                   metrics_,
+                   &jobs_,
+                   &tree_archives_,
+                   &volumes_,
+                   &diffs_,
+                   {.flows = &flow_log_, .approvals = &approvals_, .rules = nullptr},
+                   &published_,
+                   &ssh_keys_,
+                   {.policies = &policies_, .credentials = &credentials_}};
 };
 
 TEST_F(ContractTest, HasTheRoutesOfTheServerAndNoOthers) {

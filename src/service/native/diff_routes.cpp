@@ -20,7 +20,7 @@ using oci::ArchiveFormat;
 
 constexpr std::int64_t kDefaultListed = 1000;
 constexpr std::int64_t kMaxListed = 10'000;
-constexpr std::size_t kLinesBytes = 64 * 1024;  // sent together
+constexpr std::size_t kLinesBytes = std::size_t{64} * 1024;  // sent together
 
 std::string_view change_name(ChangeType change) {
   switch (change) {

@@ -46,6 +46,7 @@ constexpr std::array kByReason = std::to_array<ReasonRow>({
     {"build_network", 400, "bad_request"},
     {"memory_fork", 400, "bad_request"},
     {"name_taken", 409, "conflict"},
+    {"credential_in_use", 409, "conflict"},
     {"idempotency_conflict", 409, "idempotency_conflict"},
     {"memory_in_use", 409, "conflict"},
     {"disk_in_use", 409, "conflict"},

@@ -14,7 +14,7 @@ namespace {
 using control::PlaceRef;
 
 constexpr std::size_t kUploadPieceBytes = guest::kMaxPayloadBytes;
-constexpr std::size_t kListPieceBytes = 32 * 1024;
+constexpr std::size_t kListPieceBytes = std::size_t{32} * 1024;
 constexpr std::int64_t kMaxListLimit = 100'000;
 
 Result<std::uint32_t> parse_mode(const std::string& text) {

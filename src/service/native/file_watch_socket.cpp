@@ -21,7 +21,7 @@ namespace {
 
 using control::PlaceRef;
 
-constexpr std::size_t kMaxSocketMessageBytes = 64 * 1024;
+constexpr std::size_t kMaxSocketMessageBytes = std::size_t{64} * 1024;
 constexpr std::size_t kMaxWatchesPerSocket = 32;
 
 struct Watch {

@@ -18,7 +18,8 @@ Task<Json> ContextRoutes::create_interpreter(SandboxRef sandbox,
   const std::string id = context.process.process_id;
   if (code.text && code.wait) {
     CO_TRY(const auto result, co_await interpreters.execute(
-                                  std::move(sandbox), id, *std::move(code.text), code.timeout_ms));
+                                  std::move(sandbox), id,
+                                  {.code = *std::move(code.text), .timeout_ms = code.timeout_ms}));
     set_execution(json, result);
   } else if (code.text) {
     if (!code.text->ends_with('\n')) {
@@ -41,10 +42,12 @@ Task<> ContextRoutes::execute(NativeExchange& exchange, SandboxRef sandbox, std:
                                           std::move(code),
                                           static_cast<std::uint64_t>(timeout.value_or(0)));
   }
-  CO_TRY(const auto result, co_await while_client_waits(
-                                exchange, contexts_.interpreters().execute(
-                                              std::move(sandbox), std::move(id), std::move(code),
-                                              static_cast<std::uint64_t>(timeout.value_or(0)))));
+  CO_TRY(const auto result,
+         co_await while_client_waits(
+             exchange, contexts_.interpreters().execute(
+                           std::move(sandbox), std::move(id),
+                           {.code = std::move(code),
+                            .timeout_ms = static_cast<std::uint64_t>(timeout.value_or(0))})));
   Json json = Json::object();
   set_execution(json, result);
   co_return co_await exchange.respond(data_response(200, std::move(json)));

@@ -8,14 +8,19 @@ namespace atl::service::native {
 namespace {
 
 Task<> respond_metadata(NativeExchange& exchange, const control::Sandboxes& sandboxes) {
-  Json capabilities = Json::object(
-      {{"interpreter_fork", guest::kWarmForks}, {"memory_dump", sandboxes.dumps_memory()}});
+  Json capabilities = Json::object({{"interpreter_fork", guest::kWarmForks},
+                                    {"memory_dump", sandboxes.dumps_memory()},
+                                    {"egress", sandboxes.has_egress()}});
   if (!sandboxes.dumps_memory()) {
     capabilities.set("memory_dump_reason", sandboxes.dumps_memory_reason());
+  }
+  if (!sandboxes.has_egress()) {
+    capabilities.set("egress_reason", sandboxes.egress_reason());
   }
   return exchange.respond(
       data_response(200, Json::object({{"gateway_mode", "direct"},
                                        {"service", "atoll"},
+                                       {"dialects", Json{Json::Array{"native", "e2b"}}},
                                        {"capabilities", std::move(capabilities)}})));
 }
 

@@ -14,7 +14,7 @@ namespace {
 using control::UsageSample;
 
 constexpr std::int64_t kMinStepSeconds = control::kSampleIntervalMs / 1000;
-constexpr std::int64_t kDefaultRangeMs = 3600 * 1000;
+constexpr std::int64_t kDefaultRangeMs = std::int64_t{3600} * 1000;
 constexpr std::int64_t kMaxRangeMs = 30LL * 24 * 3600 * 1000;
 // Samples further apart than this do not belong together.
 constexpr std::int64_t kMaxDistanceMs = 3 * control::kSampleIntervalMs;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kPrefix = "/api/v1";
 
 bool needs_key(std::string_view path) {
-  return path == kPrefix || path.starts_with(concat(kPrefix, "/"));
+  return path == kPrefix || path.starts_with(concat(kPrefix, "/")) || path.starts_with("/users/");
 }
 
 bool is_admin(const control::Principal& principal) {
@@ -45,13 +45,14 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
                      control::Contexts& contexts, control::Identity& identity,
                      const WallClock& clock, Metrics& metrics, control::TemplateJobs* templates,
                      control::TreeArchives* archives, control::Volumes* volumes,
-                     control::Diffs* diffs)
+                     control::Diffs* diffs, AuditParts audit, const Published* published,
+                     control::SshKeys* ssh_keys, NetworkParts network)
     : identity_(identity),
       metrics_(metrics),
       idempotency_(clock),
       meta_(sandboxes, clock, metrics),
-      sandboxes_(sandboxes, snapshots, clock),
-      state_(sandboxes, snapshots, contexts),
+      sandboxes_(sandboxes, snapshots, clock, audit.flows, published, network.policies),
+      state_(sandboxes, snapshots, contexts, published),
       contexts_(contexts, idempotency_),
       sandbox_files_(contexts, sandboxes),
       files_({.prefix = "/api/v1/sandboxes/{id}/files",
@@ -60,7 +61,14 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
              sandbox_files_, archives),
       templates_(sandboxes, templates, idempotency_),
       volumes_(volumes),
-      diffs_(diffs) {
+      diffs_(diffs),
+      flows_(sandboxes, audit),
+      approvals_(audit.approvals),
+      services_(published),
+      ssh_keys_(ssh_keys),
+
+      network_(network.policies),
+      credentials_(network.credentials) {
   RouteTable table{router_, sandboxes};
   meta_.add_to(table);
   sandboxes_.add_to(table);
@@ -77,6 +85,12 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
     volume_files_->add_to(table);
   }
   diffs_.add_to(table);
+  flows_.add_to(table);
+  approvals_.add_to(table);
+  services_.add_to(table);
+  ssh_keys_.add_to(table);
+  network_.add_to(table);
+  credentials_.add_to(table);
   add_contract_routes(table);
   routes_ = table.entries();
 }

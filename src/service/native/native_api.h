@@ -10,13 +10,24 @@
 #include "control/sandbox_files.h"
 #include "control/sandboxes.h"
 #include "http/router.h"
+#include "service/native/credential_routes.h"
 #include "service/native/diff_routes.h"
 #include "service/native/file_routes.h"
+#include "service/native/flow_routes.h"
+#include "service/native/network_routes.h"
 #include "service/native/routes.h"
+#include "service/native/service_routes.h"
+#include "service/native/ssh_key_routes.h"
 #include "service/native/template_routes.h"
 #include "service/native/volume_routes.h"
 
 namespace atl::service::native {
+
+// Null: this server has none.
+struct NetworkParts {
+  control::NetworkPolicies* policies = nullptr;
+  control::CredentialSources* credentials = nullptr;
+};
 
 class NativeApi {
  public:
@@ -24,12 +35,15 @@ class NativeApi {
             control::Contexts& contexts, control::Identity& identity, const WallClock& clock,
             Metrics& metrics, control::TemplateJobs* templates = nullptr,
             control::TreeArchives* archives = nullptr, control::Volumes* volumes = nullptr,
-            control::Diffs* diffs = nullptr);
+            control::Diffs* diffs = nullptr, AuditParts audit = {},
+            const Published* published = nullptr, control::SshKeys* ssh_keys = nullptr,
+            NetworkParts network = {});
   NativeApi(const NativeApi&) = delete;
   NativeApi& operator=(const NativeApi&) = delete;
 
   // http::Handler: [&api](http::Exchange& exchange) { return api.handle(exchange); }
   Task<> handle(http::Exchange& exchange);
+  void announce_ssh(SshAddress address) { sandboxes_.announce_ssh(std::move(address)); }
   // For the test that holds them against the contract.
   const std::vector<RouteEntry>& routes() const { return routes_; }
 
@@ -53,6 +67,12 @@ class NativeApi {
   VolumeRoutes volumes_;
   std::optional<FileRoutes> volume_files_;
   DiffRoutes diffs_;
+  FlowRoutes flows_;
+  ApprovalRoutes approvals_;
+  ServiceRoutes services_;
+  SshKeyRoutes ssh_keys_;
+  NetworkRoutes network_;
+  CredentialRoutes credentials_;
   std::vector<RouteEntry> routes_;
 };
 

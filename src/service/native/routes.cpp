@@ -16,7 +16,8 @@ constexpr std::string_view kSandboxPrefix = "/api/v1/sandboxes/{id}";
 bool only_looks(std::string_view method, std::string_view pattern) {
   const auto rest = pattern.substr(kSandboxPrefix.size());
   return (rest.empty() && method == "GET") || rest == "/status" || rest == "/tree" ||
-         rest.starts_with("/metrics");
+         (rest == "/services" && method == "GET") || rest.starts_with("/metrics") ||
+         rest.starts_with("/network");
 }
 
 // The router only ever sees exchanges that NativeApi made.

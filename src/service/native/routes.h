@@ -5,8 +5,10 @@
 #include <functional>
 
 #include "control/contexts.h"
+#include "control/flow_log.h"
 #include "control/identity.h"
 #include "control/interpreter.h"
+#include "control/network_policies.h"
 #include "control/sandboxes.h"
 #include "control/snapshots.h"
 #include "control/warm_forks.h"
@@ -15,6 +17,8 @@
 #include "service/native/native_exchange.h"
 
 namespace atl::service::native {
+
+struct Published;  // service_routes.h
 
 // A route as the contract (api/openapi.yaml) must have it.
 struct RouteEntry {
@@ -57,12 +61,28 @@ class MetaRoutes {
   const Metrics& metrics_;
 };
 
+// Where sandboxes are reached over SSH; an address that means all of them is told as the name by
+// which the client has found us.
+struct SshAddress {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
 class SandboxRoutes {
  public:
+  // Without `flows` the metrics say nothing about the network; without policies, no update changes
+  // one.
   SandboxRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
-                const WallClock& clock)
-      : sandboxes_(sandboxes), snapshots_(snapshots), clock_(clock) {}
+                const WallClock& clock, control::FlowLog* flows, const Published* published,
+                control::NetworkPolicies* policies)
+      : sandboxes_(sandboxes),
+        snapshots_(snapshots),
+        clock_(clock),
+        flows_(flows),
+        published_(published),
+        policies_(policies) {}
   void add_to(RouteTable& table);
+  void announce_ssh(SshAddress address) { ssh_ = std::move(address); }
 
  private:
   Task<> claim(NativeExchange& exchange);
@@ -73,18 +93,27 @@ class SandboxRoutes {
   Task<> refresh(NativeExchange& exchange, std::string id);
   Task<> metrics(NativeExchange& exchange, std::string id);
   Task<> remove(NativeExchange& exchange, std::string id);
+  Json view(const NativeExchange& exchange, const control::Sandbox& sandbox,
+            bool listed = false) const;
 
   control::Sandboxes& sandboxes_;
   control::Snapshots& snapshots_;
   const WallClock& clock_;
+  control::FlowLog* flows_;
+  const Published* published_;  // null: there are no services
+  std::optional<SshAddress> ssh_;
+  control::NetworkPolicies* policies_;
 };
 
 // Pausing, snapshots, restoring, forks.
 class StateRoutes {
  public:
   StateRoutes(control::Sandboxes& sandboxes, control::Snapshots& snapshots,
-              control::Contexts& contexts)
-      : sandboxes_(sandboxes), snapshots_(snapshots), warm_forks_(contexts, sandboxes, snapshots) {}
+              control::Contexts& contexts, const Published* published)
+      : sandboxes_(sandboxes),
+        snapshots_(snapshots),
+        warm_forks_(contexts, sandboxes, snapshots),
+        published_(published) {}
   void add_to(RouteTable& table);
 
  private:
@@ -103,6 +132,7 @@ class StateRoutes {
   control::Sandboxes& sandboxes_;
   control::Snapshots& snapshots_;
   control::WarmForks warm_forks_;
+  const Published* published_;  // null: there are no services
 };
 
 class ContextRoutes {

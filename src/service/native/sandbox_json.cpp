@@ -2,6 +2,8 @@
 
 #include "base/strings.h"
 #include "control/limits.h"
+#include "control/service_document.h"
+#include "control/services.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
 
@@ -98,7 +100,11 @@ Result<> parse_config(const Fields& fields, control::ClaimRequest& request) {
   TRY(const auto config, fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl",
                                                   "idle_ttl", "auto_resume", "ephemeral_tmp",
                                                   "metadata", "network", "webhook", "services"}));
-  TRY_DO(config.refuse_missing_features({"network", "webhook", "services"}));
+  TRY_DO(config.refuse_missing_features({"webhook"}));
+  TRY(const auto services, control::parse_services(config));
+  if (!services.empty()) {
+    request.documents.push_back(control::Services::document(services));
+  }
   TRY(request.env, config.string_map("env_vars"));
   TRY(request.labels, config.string_map("metadata"));
   TRY(const auto ttl, config.integer("ttl", 0, control::kMaxTtlSeconds));
@@ -155,7 +161,8 @@ Result<> parse_page(std::string_view query, control::ListRequest& request) {
 
 }  // namespace
 
-Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires_at) {
+Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires_at,
+                  Json services) {
   Json json = Json::object({{"id", sandbox.id},
                             {"name", name_json(sandbox)},
                             {"template_id", sandbox.template_name},
@@ -166,7 +173,7 @@ Json sandbox_json(const Sandbox& sandbox, std::optional<UnixMillis> idle_expires
                             {"paused", sandbox.status == SandboxStatus::kPaused},
                             {"auto_resume", sandbox.auto_resume},
                             {"ephemeral_tmp", sandbox.ephemeral_tmp},
-                            {"services", Json::array()},
+                            {"services", std::move(services)},
                             {"resources", resources_json(sandbox)},
                             {"pod_name", sandbox.id},
                             {"runtime_id", runtime_id(sandbox)},
@@ -203,6 +210,17 @@ Json sandbox_status_json(const Sandbox& sandbox) {
                        {"created_at", rfc3339(sandbox.created_at)}});
 }
 
+Result<control::NetworkRequestPtr> parse_config_network(const Json& body) {
+  const Json* const config = body.find("config");
+  const Json* const network = config == nullptr ? nullptr : config->find("network");
+  if (network == nullptr) {
+    return nullptr;
+  }
+  TRY(auto request,
+      control::read_network(*network, "config.network", control::NetworkPlace::kRequest));
+  return std::make_shared<const control::NetworkRequest>(std::move(request));
+}
+
 Result<ParsedClaim> parse_claim(const Json& body) {
   ParsedClaim claim;
   control::ClaimRequest& request = claim.request;
@@ -226,6 +244,7 @@ Result<ParsedClaim> parse_claim(const Json& body) {
   request.partial = partial.value_or(false);
   claim.many = count.has_value();
   TRY_DO(parse_config(fields, request));
+  TRY(request.network, parse_config_network(body));
   return claim;
 }
 
@@ -256,7 +275,7 @@ Result<control::SandboxUpdate> parse_update(const Json& body) {
   TRY(const auto config,
       fields.object("config", {"env_vars", "resources", "ttl", "hard_ttl", "idle_ttl",
                                "auto_resume", "metadata", "network", "services"}));
-  TRY_DO(config.refuse_missing_features({"network", "services"}));
+  TRY(update.network, parse_config_network(body));
   if (config.has("env_vars")) {
     TRY(update.env, config.string_map("env_vars"));
   }
@@ -269,6 +288,16 @@ Result<control::SandboxUpdate> parse_update(const Json& body) {
   TRY(update.idle_ttl_seconds, config.integer("idle_ttl", 0, control::kMaxTtlSeconds));
   TRY(update.auto_resume, config.boolean("auto_resume"));
   return update;
+}
+
+Result<std::optional<std::vector<control::Service>>> parse_service_update(const Json& body) {
+  const Json* config = body.find("config");
+  if (config == nullptr || config->find("services") == nullptr) {
+    return std::nullopt;
+  }
+  const Json only = Json::object({{"services", *config->find("services")}});
+  TRY(const auto fields, Fields::of(only, "config", {"services"}));
+  return control::parse_services(fields);
 }
 
 Result<control::ListRequest> parse_list(std::string_view query, std::string_view team_id,

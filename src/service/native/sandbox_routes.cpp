@@ -4,9 +4,11 @@
 #include "control/limits.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
+#include "service/native/flow_routes.h"
 #include "service/native/metric_series.h"
 #include "service/native/routes.h"
 #include "service/native/sandbox_json.h"
+#include "service/native/service_routes.h"
 
 namespace atl::service::native {
 namespace {
@@ -15,6 +17,14 @@ using control::Permission;
 
 int claim_status(const control::ClaimAnswer& answer) {
   return answer.created ? 201 : 200;
+}
+
+// The name in the request's Host field, without its port.
+std::string asked_host(const NativeExchange& exchange) {
+  const std::string_view host = exchange.request().headers.get("Host");
+  const auto bracket = host.find(']');
+  const auto colon = host.find(':', bracket == host.npos ? 0 : bracket);
+  return to_valid_utf8(host.substr(0, colon));
 }
 
 }  // namespace
@@ -77,13 +87,30 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
       data_response(claim_status(answer), claim_json(answer, many)));
 }
 
+Json SandboxRoutes::view(const NativeExchange& exchange, const control::Sandbox& sandbox,
+                         bool listed) const {
+  using Detail = Published::Detail;
+  Json services = Json::array();
+  if (published_ != nullptr) {
+    services = published_->services_json(sandbox.id, listed ? Detail::kBrief : Detail::kWhole);
+  }
+  Json json = sandbox_json(sandbox, sandboxes_.idle_expires_at(sandbox.id), std::move(services));
+  if (ssh_) {
+    const bool everywhere = ssh_->host == "0.0.0.0" || ssh_->host == "::";
+    json.set("ssh", Json::object({{"host", everywhere ? asked_host(exchange) : ssh_->host},
+                                  {"port", ssh_->port},
+                                  {"username", sandbox.id}}));
+  }
+  return json;
+}
+
 Task<> SandboxRoutes::list(NativeExchange& exchange) {
   CO_TRY(const auto request, parse_list(exchange.request().query, exchange.principal().team_id,
                                         sandboxes_.templates()));
   const auto answer = sandboxes_.list(request);
   Json sandboxes = Json::array();
   for (const auto& sandbox : answer.sandboxes) {
-    sandboxes.push(sandbox_json(sandbox, sandboxes_.idle_expires_at(sandbox.id)));
+    sandboxes.push(view(exchange, sandbox, true));
   }
   Json next{nullptr};
   if (answer.has_more) {
@@ -99,8 +126,7 @@ Task<> SandboxRoutes::list(NativeExchange& exchange) {
 
 Task<> SandboxRoutes::get(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto sandbox, sandboxes_.get(exchange.principal().team_id, id));
-  co_return co_await exchange.respond(
-      data_response(200, sandbox_json(sandbox, sandboxes_.idle_expires_at(id))));
+  co_return co_await exchange.respond(data_response(200, view(exchange, sandbox)));
 }
 
 Task<> SandboxRoutes::status(NativeExchange& exchange, std::string id) {
@@ -111,10 +137,23 @@ Task<> SandboxRoutes::status(NativeExchange& exchange, std::string id) {
 Task<> SandboxRoutes::update(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(auto change, parse_update(body));
-  CO_TRY(const auto sandbox,
-         co_await sandboxes_.update(exchange.principal().team_id, id, std::move(change)));
-  co_return co_await exchange.respond(
-      data_response(200, sandbox_json(sandbox, sandboxes_.idle_expires_at(id))));
+  CO_TRY(auto services, parse_service_update(body));
+  const std::string team_id = exchange.principal().team_id;
+  const auto network = change.network;
+  if (network != nullptr) {
+    if (policies_ == nullptr) {
+      co_return fail(Code::kUnimplemented, "this server has no network policies");
+    }
+    CO_TRY_DO(policies_->check(team_id, id, *network, "config.network"));
+  }
+  CO_TRY(const auto sandbox, co_await sandboxes_.update(team_id, id, std::move(change)));
+  if (network != nullptr) {
+    CO_TRY_DO(co_await policies_->replace(team_id, id, network, "config.network"));
+  }
+  if (services && published_ != nullptr) {
+    CO_TRY_DO(co_await published_->services.put(team_id, id, *std::move(services)));
+  }
+  co_return co_await exchange.respond(data_response(200, view(exchange, sandbox)));
 }
 
 Task<> SandboxRoutes::refresh(NativeExchange& exchange, std::string id) {
@@ -136,7 +175,12 @@ Task<> SandboxRoutes::metrics(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto samples, co_await sandboxes_.usage(exchange.principal().team_id, id));
   // Now is after the newest sample, which must not fall out of the range.
   CO_TRY(const auto request, parse_metrics(exchange.request().query, clock_.now()));
-  co_return co_await exchange.respond(data_response(200, metrics_json(request, samples)));
+  Json json = metrics_json(request, samples);
+  if (flows_ != nullptr) {
+    CO_TRY(const auto traffic, co_await flows_->traffic(exchange.principal().team_id, id));
+    json.set("network", traffic_json(traffic));
+  }
+  co_return co_await exchange.respond(data_response(200, std::move(json)));
 }
 
 Task<> SandboxRoutes::remove(NativeExchange& exchange, std::string id) {

@@ -5,6 +5,7 @@
 #include "service/native/fields.h"
 #include "service/native/routes.h"
 #include "service/native/sandbox_json.h"
+#include "service/native/service_routes.h"
 
 namespace atl::service::native {
 namespace {
@@ -261,7 +262,7 @@ Task<> StateRoutes::restore(NativeExchange& exchange, std::string id) {
 Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   CO_TRY(auto once, co_await read_once(exchange));
   CO_TRY(const auto fields, Fields::of(once.body, "", {"config", "count", "start", "memory"}));
-  CO_TRY(const auto config, fields.object("config", {"ttl", "hard_ttl"}));
+  CO_TRY(const auto config, fields.object("config", {"ttl", "hard_ttl", "network"}));
   const Json* asked = once.body.find("memory");
   const auto* word = asked == nullptr ? nullptr : asked->as_string();
   const bool warm = word != nullptr && *word == "interpreters";
@@ -278,6 +279,7 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
   CO_TRY(const auto start, fields.boolean("start"));
   CO_TRY(request.ttl_seconds, config.integer("ttl", 0, control::kMaxTtlSeconds));
   CO_TRY(request.hard_ttl_seconds, config.integer("hard_ttl", 0, control::kMaxTtlSeconds));
+  CO_TRY(request.network, parse_config_network(once.body));
   request.count = static_cast<std::size_t>(count.value_or(1));
   request.start = start.value_or(false);
   request.memory = memory->value_or(false);
@@ -301,13 +303,17 @@ Task<> StateRoutes::fork(NativeExchange& exchange, std::string id) {
 
 Json StateRoutes::fork_json(const std::string& source_id,
                             const control::ClaimAnswer& answer) const {
+  const auto view = [this](const control::Sandbox& child) {
+    return sandbox_json(
+        child, sandboxes_.idle_expires_at(child.id),
+        published_ == nullptr ? Json::array() : published_->services_json(child.id));
+  };
   Json list = Json::array();
   for (const auto& child : answer.sandboxes) {
-    list.push(sandbox_json(child, sandboxes_.idle_expires_at(child.id)));
+    list.push(view(child));
   }
-  const auto& first = answer.sandboxes.front();
   Json json = Json::object({{"source_sandbox_id", source_id},
-                            {"sandbox", sandbox_json(first, sandboxes_.idle_expires_at(first.id))},
+                            {"sandbox", view(answer.sandboxes.front())},
                             {"sandboxes", std::move(list)}});
   if (answer.interpreters) {
     json.set("interpreters", interpreters_json(*answer.interpreters));

@@ -117,8 +117,18 @@ CREATE TABLE volume_snapshots (
 ) STRICT, WITHOUT ROWID;
 )";
 
-constexpr std::array<const char*, 7> kMigrations{kFirst,    kSecond,       kThird,  kFourth,
-                                                 kFamilies, kEphemeralTmp, kVolumes};
+// Documents of the rooms above: policies, services, sealed credentials.
+constexpr const char* kRecords = R"(
+CREATE TABLE records (
+  kind TEXT NOT NULL, id TEXT NOT NULL, team_id TEXT NOT NULL, owner_id TEXT NOT NULL,
+  version INTEGER NOT NULL, body TEXT NOT NULL, created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL, PRIMARY KEY (kind, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX records_by_owner ON records (owner_id) WHERE owner_id <> '';
+)";
+
+constexpr std::array<const char*, 8> kMigrations{kFirst,    kSecond,       kThird,   kFourth,
+                                                 kFamilies, kEphemeralTmp, kVolumes, kRecords};
 
 Result<std::int64_t> schema_version(Database& database) {
   TRY(auto statement, database.prepare("SELECT coalesce(max(version), 0) FROM migrations"));

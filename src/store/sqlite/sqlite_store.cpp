@@ -9,6 +9,7 @@
 #include "store/sqlite/claim_keys.h"
 #include "store/sqlite/columns.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/record_rows.h"
 #include "store/sqlite/relative_rows.h"
 #include "store/sqlite/sandbox_rows.h"
 #include "store/sqlite/schema.h"
@@ -68,6 +69,16 @@ class SqliteStore final : public Store {
   Result<std::vector<Volume>> list_volumes() override {
     const std::lock_guard lock{mutex_};
     return volume_rows::list(*database_);
+  }
+  Result<> put_record(const Record& record, std::int64_t expected_version) override {
+    return durably([&] { return record_rows::put(*database_, record, expected_version); });
+  }
+  Result<> remove_record(const std::string& kind, const std::string& id) override {
+    return durably([&] { return record_rows::remove(*database_, kind, id); });
+  }
+  Result<std::vector<Record>> list_records(const std::string& kind) override {
+    const std::lock_guard lock{mutex_};
+    return record_rows::list(*database_, kind);
   }
   Result<std::vector<VolumeSnapshot>> list_volume_snapshots() override {
     const std::lock_guard lock{mutex_};
@@ -186,11 +197,14 @@ Result<> SqliteStore::insert_sandboxes(const std::vector<NewSandbox>& sandboxes,
                                        const std::optional<ClaimKey>& key, Durability durability) {
   const std::lock_guard lock{mutex_};
   TRY(auto transaction, Transaction::begin(*database_, durability == Durability::kDurable));
-  for (const auto& [sandbox, event, descent] : sandboxes) {
+  for (const auto& [sandbox, event, descent, records] : sandboxes) {
     TRY_DO(insert_row(*database_, sandbox));
     TRY_DO(append_event(event));
     if (descent) {
       TRY_DO(relative_rows::add_sandbox(*database_, sandbox, *descent));
+    }
+    for (const Record& record : records) {
+      TRY_DO(record_rows::put(*database_, record, 0));
     }
   }
   if (key) {
@@ -265,6 +279,7 @@ Result<> SqliteStore::remove_sandbox(const std::string& id, const Expected& expe
   }
   TRY_DO(append_event(event));
   TRY_DO(relative_rows::bury(*database_, id, event.at));
+  TRY_DO(record_rows::remove_of_owner(*database_, id));
   return transaction->commit();
 }
 

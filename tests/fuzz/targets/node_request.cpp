@@ -20,6 +20,7 @@ std::string encode(const node::DecodedRequest& request, bool whole) {
       return node::encode_set_limits(request.id, request.limits);
     case RequestKind::kHello:
     case RequestKind::kWatch:
+    case RequestKind::kCommitDisks:
       return node::encode_plain(request.kind);
     case RequestKind::kList:
       return whole ? node::encode_with_id(request.kind, request.id)
@@ -49,7 +50,10 @@ std::string encode(const node::DecodedRequest& request, bool whole) {
     case RequestKind::kFreeze:
     case RequestKind::kThaw:
     case RequestKind::kDump:
+    case RequestKind::kOpenNetwork:
       return node::encode_with_id(request.kind, request.id);
+    case RequestKind::kOpenSocket:
+      return node::encode(request.socket);
   }
   return {};
 }

@@ -17,7 +17,9 @@ from ._platform import EXTENSIONS, HttpClient, close_iterator, sleep
 if TYPE_CHECKING:
     from .state import AsyncSnapshots
     from .templates import AsyncTemplates
+    from .credentials import AsyncCredentials
     from .volumes import AsyncVolumes
+    from .audit import AsyncApprovals, AsyncFlows
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # What an error says is short; whatever else comes is not read for it.
@@ -110,9 +112,24 @@ class AsyncClient:
         return AsyncSnapshots(self)
 
     @property
+    def credentials(self) -> AsyncCredentials:
+        from .credentials import AsyncCredentials
+        return AsyncCredentials(self)
+
+    @property
     def volumes(self) -> AsyncVolumes:
         from .volumes import AsyncVolumes
         return AsyncVolumes(self)
+
+    @property
+    def flows(self) -> AsyncFlows:
+        from .audit import AsyncFlows
+        return AsyncFlows(self)
+
+    @property
+    def approvals(self) -> AsyncApprovals:
+        from .audit import AsyncApprovals
+        return AsyncApprovals(self)
 
     async def close(self) -> None:
         """Closes idle connections. The client can still be used: it connects again."""

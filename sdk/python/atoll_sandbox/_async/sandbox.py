@@ -6,6 +6,7 @@ from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Type, Unio
 
 from .._errors import AtollError, NotFoundError
 from .._models import (
+    NetworkPolicy,
     Resources,
     Sandbox as SandboxInfo,
     SandboxClaim,
@@ -24,10 +25,12 @@ from .._models import (
 from .._results import Execution
 from .._wire import QueryValue, Request, Seconds, parse, path, seconds, whole_seconds
 from ._platform import Pending, TextCallback, pending, settle
+from .audit import AsyncFlows
 from .client import AsyncClient
 from .commands import AsyncCommands
 from .contexts import AsyncContext, AsyncContexts
 from .files import AsyncFiles
+from .services import AsyncPreviews, AsyncServices
 from .state import AsyncState
 from .terminals import AsyncTerminals
 from .volumes import AsyncVolume
@@ -57,6 +60,9 @@ class AsyncSandbox(AsyncState):
         self.files = AsyncFiles(client, self._path)
         self.pty = AsyncTerminals(self.commands)
         self.contexts = AsyncContexts(client, id)
+        self.flows = AsyncFlows(client, id)
+        self.services = AsyncServices(client, id)
+        self.previews = AsyncPreviews(client, id)
 
     # Making and finding -------------------------------------------------------------------------
     @classmethod
@@ -67,6 +73,7 @@ class AsyncSandbox(AsyncState):
                cpu: Union[str, float, None] = None, disk: Union[str, int, None] = None,
                snapshot: Union[str, Snapshot, None] = None,
                volumes: Optional[Mapping[str, Mount]] = None,
+               network: Optional[Mapping[str, Any]] = None,
                timeout: Optional[Seconds] = None, client: Optional[AsyncClient] = None,
                url: Optional[str] = None, api_key: Optional[str] = None) -> Pending[AsyncSandbox]:
         """Makes a sandbox, which is running when this returns.
@@ -76,9 +83,9 @@ class AsyncSandbox(AsyncState):
         bytes, `cpu` is in cores. No two sandboxes have the same `name`. A template that is still
         being made is waited for, up to `timeout` seconds. With `snapshot` it begins as that
         instead of a template. `volumes` are mounted: a volume, its id or a VolumeMount by the path
-        that it shall have.
+        that it shall have. `network` is the policy: what it may reach, and with which credentials.
         """
-        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk)
+        config = _config(labels, env, ttl, hard_ttl, idle_ttl, memory, cpu, disk, network)
         body = SandboxCreate(
             template=None if snapshot is not None else template, config=config, name=name,
             snapshot_id=snapshot.id if isinstance(snapshot, Snapshot) else snapshot,
@@ -204,6 +211,18 @@ class AsyncSandbox(AsyncState):
         return parse(SandboxInfo.from_json, await self._client.call(Request(
             "PATCH", self._path, json=SandboxUpdate(config=config).to_json(), repeatable=True)))
 
+    async def network(self) -> Dict[str, Any]:
+        """The policy that it is under: what it may reach, and the floors below."""
+        answer: Dict[str, Any] = await self._client.call(Request("GET", f"{self._path}/network"))
+        return answer
+
+    async def set_network(self, policy: Mapping[str, Any]) -> Dict[str, Any]:
+        """Replaces the policy, at once and also for what is open. `credentialBindings` and `groups`
+        that are left out stay as they were. Answers the policy in force."""
+        answer: Dict[str, Any] = await self._client.call(Request(
+            "PUT", f"{self._path}/network", json=dict(policy), repeatable=True))
+        return answer
+
     async def refresh(self, ttl: Optional[Seconds] = None) -> SandboxTimes:
         """Starts its times again: it lives for another `ttl`, or for as long as given here."""
         body = SandboxRefresh(duration=whole_seconds(ttl, "ttl")).to_json()
@@ -321,8 +340,10 @@ async def _withdraw(client: AsyncClient, request: Request, own_client: bool, kee
 def _config(labels: Optional[Mapping[str, str]], env: Optional[Mapping[str, str]],
             ttl: Optional[Seconds], hard_ttl: Optional[Seconds], idle_ttl: Optional[Seconds],
             memory: Union[str, int, None], cpu: Union[str, float, None],
-            disk: Union[str, int, None]) -> SandboxConfig:
+            disk: Union[str, int, None],
+            network: Optional[Mapping[str, Any]] = None) -> SandboxConfig:
     return SandboxConfig(
+        network=None if network is None else NetworkPolicy.from_json(network),
         env_vars=_plain(env), metadata=_plain(labels), ttl=whole_seconds(ttl, "ttl"),
         hard_ttl=whole_seconds(hard_ttl, "hard_ttl"), idle_ttl=whole_seconds(idle_ttl, "idle_ttl"),
         resources=_resources(memory, cpu, disk))

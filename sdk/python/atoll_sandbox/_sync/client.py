@@ -18,7 +18,9 @@ from ._platform import EXTENSIONS, HttpClient, close_iterator, sleep
 if TYPE_CHECKING:
     from .state import Snapshots
     from .templates import Templates
+    from .credentials import Credentials
     from .volumes import Volumes
+    from .audit import Approvals, Flows
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # What an error says is short; whatever else comes is not read for it.
@@ -111,9 +113,24 @@ class Client:
         return Snapshots(self)
 
     @property
+    def credentials(self) -> Credentials:
+        from .credentials import Credentials
+        return Credentials(self)
+
+    @property
     def volumes(self) -> Volumes:
         from .volumes import Volumes
         return Volumes(self)
+
+    @property
+    def flows(self) -> Flows:
+        from .audit import Flows
+        return Flows(self)
+
+    @property
+    def approvals(self) -> Approvals:
+        from .audit import Approvals
+        return Approvals(self)
 
     def close(self) -> None:
         """Closes idle connections. The client can still be used: it connects again."""

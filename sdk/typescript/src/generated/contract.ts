@@ -118,6 +118,96 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The services of a sandbox
+         * @description Each with the address under which the outside finds it.
+         */
+        get: operations["getSandboxServices"];
+        /**
+         * Replace the services of a sandbox
+         * @description The list is the whole list: what is not in it is not reachable any more. Commands and
+         *     functions are started at once when the sandbox runs, else by the first request.
+         */
+        put: operations["updateSandboxServices"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A private look at one port
+         * @description `url` opens the port in a browser, once, and leaves a cookie there; programs send
+         *     `access_token` in the header `X-Sandbox0-Preview`. Ends with its time, when it is deleted, and
+         *     with the processes of the sandbox. What listens on loopback only is shown too.
+         */
+        post: operations["createSandboxPreview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/previews/{preview_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+                preview_id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Give a preview more time
+         * @description From now on; only by the key that made it.
+         */
+        put: operations["renewSandboxPreview"];
+        post?: never;
+        /**
+         * Take a preview back
+         * @description Its cookie opens nothing any more; only by the key that made it.
+         */
+        delete: operations["deleteSandboxPreview"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/pause": {
         parameters: {
             query?: never;
@@ -246,6 +336,36 @@ export interface paths {
          * @description The children have an identity of their own and begin paused unless start is given; each wakes up when it is used.
          */
         post: operations["forkSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The network policy
+         * @description What the sandbox is under, template and request merged, and the floors below it. Looking is no use of the sandbox.
+         */
+        get: operations["getNetworkPolicy"];
+        /**
+         * Replace the network policy
+         * @description Takes the place of what the claim or an earlier call said; the template's policy stays below it. `credentialBindings` and `groups` that are left out stay as they were. When the answer comes, the policy is on disk and new requests are judged by it; open connections that it does not allow are cut.
+         */
+        put: operations["updateNetworkPolicy"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -482,7 +602,7 @@ export interface paths {
         };
         /**
          * What a sandbox uses
-         * @description Samples of the last hour, one every 15 seconds, as time series; and the numbers of this moment.
+         * @description Samples of the last hour, one every 5 seconds, as time series; and the numbers of this moment.
          */
         get: operations["getSandboxMetrics"];
         put?: never;
@@ -1520,6 +1640,262 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/network/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What left a sandbox, and what wanted to
+         * @description One record for each connection, datagram flow and DNS question, newest first, also those that
+         *     were refused. Flows outlive their sandbox until they are forgotten by age or number.
+         *
+         *     With `follow=true` the answer does not end: one JSON line for each flow when it is decided and
+         *     again when it ends, a blank line at the beginning and whenever nothing else comes. Without
+         *     `cursor` and `start_time` it begins now.
+         */
+        get: operations["listFlows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/network/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Bytes a sandbox moved
+         * @description All of its life, over restarts. A flow counts when it ends.
+         */
+        get: operations["getSandboxTraffic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/network/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Why something would be let through or not
+         * @description Judges a connection that nobody makes by the policies the sandbox is under now: what each of
+         *     them says, whose word counts, and what would have to change.
+         */
+        get: operations["explainFlow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/network/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Flows of all sandboxes
+         * @description As for one sandbox.
+         */
+        get: operations["listTeamFlows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/network/flows/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The flow.
+                 * @example f-0123
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * One flow
+         * @description As it is now.
+         */
+        get: operations["getFlow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/network/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Bytes all sandboxes moved
+         * @description Also those that are gone.
+         */
+        get: operations["getTeamTraffic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Requests that wait for a person
+         * @description A rule with `action: ask` parks a request until somebody answers here, for a time the server
+         *     sets (two minutes unless it says otherwise). Those that wait come first, oldest first; those
+         *     that ended newest first.
+         *
+         *     With `follow=true` the answer does not end: what waits now, then a line for each as it is asked
+         *     and as it ends.
+         */
+        get: operations["listApprovals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/approvals/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The approval.
+                 * @example ap-0123
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Allow or deny a request that waits
+         * @description `once` lets this request through (or refuses it); `session` answers the same question of the
+         *     same sandbox likewise until the server's API process ends. Whose key answered is kept.
+         */
+        post: operations["answerApproval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/credential-sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The credential sources of the team
+         * @description By name; without their secrets.
+         */
+        get: operations["listCredentialSources"];
+        put?: never;
+        /**
+         * Make a credential source
+         * @description A named secret of the team, sealed on disk. Nobody can read it back; sandboxes bind it in their network policy.
+         */
+        post: operations["createCredentialSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/credential-sources/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * What is known of a credential source
+         * @description Without its secret.
+         */
+        get: operations["getCredentialSource"];
+        /**
+         * Rotate a credential source
+         * @description A new version, which the next request uses. The kind stays.
+         */
+        put: operations["updateCredentialSource"];
+        post?: never;
+        /**
+         * Delete a credential source
+         * @description Refused with 409 while a sandbox binds it.
+         */
+        delete: operations["deleteCredentialSource"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxvolumes": {
         parameters: {
             query?: never;
@@ -1934,6 +2310,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/me/ssh-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The SSH keys of the team
+         * @description Oldest first.
+         */
+        get: operations["listSshKeys"];
+        put?: never;
+        /**
+         * Add an SSH key
+         * @description From now on its owner may log in to every sandbox of the team. 409 when the team has it already.
+         */
+        post: operations["createSshKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/me/ssh-keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove an SSH key
+         * @description Nobody logs in with it any more; who is logged in stays.
+         */
+        delete: operations["deleteSshKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1989,6 +2411,142 @@ export interface components {
             /** @example 4Gi */
             disk?: string;
         };
+        /** @description Secrets are only ever given as the SHA-256 of their text, in hexadecimal. */
+        ServiceRouteAuth: {
+            /**
+             * @default none
+             * @enum {string}
+             */
+            mode?: "none" | "bearer" | "header";
+            bearer_token_sha256?: string;
+            header_name?: string;
+            header_value_sha256?: string;
+        };
+        ServiceRouteCors: {
+            allowed_origins?: string[];
+            allowed_methods?: string[];
+            allowed_headers?: string[];
+            expose_headers?: string[];
+            /** @default false */
+            allow_credentials?: boolean;
+            max_age_seconds?: number;
+        };
+        ServiceRouteRateLimit: {
+            rps: number;
+            /** @description As many as rps when it is not given. */
+            burst?: number;
+        };
+        ServiceRoute: {
+            id: string;
+            /**
+             * @description The longest one that fits
+             * @default /
+             */
+            path_prefix?: string;
+            /** @description None: all. */
+            methods?: string[];
+            /** @description Stands in place of the prefix when the service gets the request. */
+            rewrite_prefix?: string | null;
+            auth?: components["schemas"]["ServiceRouteAuth"];
+            cors?: components["schemas"]["ServiceRouteCors"];
+            rate_limit?: components["schemas"]["ServiceRouteRateLimit"];
+            /** @description Until the answer begins; 0 is no limit (a function has 30 */
+            timeout_seconds?: number;
+            /**
+             * @description A request wakes a paused sandbox whose auto_resume is on.
+             * @default false
+             */
+            resume?: boolean;
+        };
+        ServiceFunction: {
+            /** @enum {string} */
+            runtime: "python" | "javascript";
+            /** @default handler */
+            handler?: string;
+            /**
+             * @description 0: 1024. More are answered 429.
+             * @default 0
+             */
+            max_concurrency?: number;
+            source: {
+                /** @enum {string} */
+                type: "inline";
+                code: string;
+            };
+        };
+        ServiceRuntime: {
+            /** @enum {string} */
+            type: "cmd" | "manual" | "function";
+            command?: string[];
+            cwd?: string;
+            env_vars?: components["schemas"]["StringMap"];
+            function?: components["schemas"]["ServiceFunction"];
+        };
+        ServiceIngress: {
+            /** @default false */
+            public?: boolean;
+            /** @description A public service without any has one for /. */
+            routes?: components["schemas"]["ServiceRoute"][];
+        };
+        SandboxService: {
+            /** @description A DNS label. */
+            id: string;
+            display_name?: string;
+            /** @description Where it listens, also on 127.0.0.1 only. Functions have none. */
+            port?: number;
+            runtime?: components["schemas"]["ServiceRuntime"];
+            ingress: components["schemas"]["ServiceIngress"];
+            health_check?: {
+                /** @description Answers below 400 when the service is ready; none: a connection is enough. */
+                path?: string;
+            };
+            readonly publishable?: boolean;
+            readonly publish_blockers?: ("not_public" | "missing_runtime" | "manual_runtime" | "missing_command" | "missing_function")[];
+            readonly public_url?: string;
+        };
+        SandboxServicesUpdate: {
+            services: components["schemas"]["SandboxService"][];
+        };
+        SandboxServices: {
+            sandbox_id: string;
+            exposure_domain: string;
+            services: components["schemas"]["SandboxService"][];
+        };
+        SandboxPreviewCreate: {
+            port: number;
+            /**
+             * @description What the port speaks.
+             * @default http
+             * @enum {string}
+             */
+            protocol?: "http" | "https";
+            /**
+             * @description Where the link leads.
+             * @default /
+             */
+            path?: string;
+            /** @default 900 */
+            ttl_seconds?: number;
+        };
+        SandboxPreviewRenew: {
+            /** @default 900 */
+            ttl_seconds?: number;
+        };
+        SandboxPreview: {
+            id: string;
+            sandbox_id: string;
+            port: number;
+            /** @enum {string} */
+            protocol: "http" | "https";
+            /** @description Good once; later the same as target_url. */
+            url: string;
+            target_url: string;
+            expires_at: components["schemas"]["Time"];
+            /** Format: int64 */
+            runtime_generation: number;
+            /** @description For the header X-Sandbox0-Preview; only told when it is made. */
+            access_token?: string;
+        };
         SandboxConfig: {
             /** @description For every process of the sandbox. */
             env_vars?: components["schemas"]["StringMap"];
@@ -2014,6 +2572,9 @@ export interface components {
             auto_resume?: boolean;
             /** @description `/tmp` is in memory and goes with the processes; else the template decides. */
             ephemeral_tmp?: boolean;
+            /** @description What the outside may reach; in an update all of them. */
+            services?: components["schemas"]["SandboxService"][];
+            network?: components["schemas"]["NetworkPolicy"];
         };
         SandboxUpdate: {
             config?: components["schemas"]["SandboxConfig"];
@@ -2169,7 +2730,124 @@ export interface components {
             config?: {
                 ttl?: number;
                 hard_ttl?: number;
+                /** @description Instead of the parent's policy, of which a fork has everything but the credentials. */
+                network?: components["schemas"]["NetworkPolicy"];
             };
+        };
+        /** @description One connection, datagram flow or DNS question. Never holds a secret, a header or a query. */
+        Flow: {
+            id: string;
+            sandbox_id: string;
+            began_at: components["schemas"]["Time"];
+            duration_ms: number;
+            /** @enum {string} */
+            kind: "flow" | "dns" | "ingress" | "peer";
+            /** @enum {string} */
+            transport: "tcp" | "udp";
+            /** @description The application protocol, as far as its first bytes tell. */
+            protocol: string;
+            /** @description Address and port inside. */
+            source: string;
+            /** @description Address and port that the sandbox asked for. */
+            destination: string;
+            /** @description Address and port that were dialled; empty when none was. */
+            dialled: string;
+            /** @description The host name; empty when it is not known. */
+            name: string;
+            /** @enum {string} */
+            outcome: "open" | "allowed" | "denied" | "failed";
+            /** @description Whose policy decided: sandbox, template, operator, or class for a closed class of addresses. */
+            origin: string;
+            rule: string;
+            /** @description For people. */
+            reason: string;
+            /** @description Its TLS was opened. */
+            intercepted: boolean;
+            /** @description Which credential was put in */
+            credential: string;
+            /** @description The first requests of it, such as `GET /v1/models 200`. */
+            operations: string[];
+            operations_left_out: number;
+            /** @description From the sandbox. */
+            bytes_out: number;
+            bytes_in: number;
+            /** @description Where `follow` goes on after this line. */
+            cursor: string;
+            /** @description Who opened it, as far as the sandbox says. */
+            process?: {
+                pid: number;
+                program: string;
+                context_id: string;
+            };
+        };
+        FlowList: {
+            flows: components["schemas"]["Flow"][];
+            count: number;
+            /** @description There may be more. */
+            next_cursor?: string;
+        };
+        Traffic: {
+            /** @description From sandboxes. */
+            bytes_out: number;
+            bytes_in: number;
+            /** @description Without DNS questions. */
+            flows: number;
+            /** @description Flows and questions that were refused. */
+            denied: number;
+        };
+        Explanation: {
+            host: string;
+            port: number;
+            /** @enum {string} */
+            transport: "tcp" | "udp";
+            /** @enum {string} */
+            action: "allow" | "deny" | "ask";
+            /** @description Whose policy decided. */
+            origin: string;
+            /** @description `mode` when no rule matched. */
+            rule: string;
+            reason: string;
+            /** @description What each policy says by itself, floors first. */
+            layers: {
+                origin: string;
+                /** @enum {string} */
+                action: "allow" | "deny" | "ask";
+                rule: string;
+                reason: string;
+            }[];
+            /** @description What would have to change, for people. */
+            advice: string[];
+        };
+        Approval: {
+            id: string;
+            sandbox_id: string;
+            flow_id: string;
+            /** @description The rule that asks. */
+            rule: string;
+            /** @description What waits, such as `tcp 203.0.113.7:5432`, or the method and address of a request. */
+            what: string;
+            /** @enum {string} */
+            state: "pending" | "allowed" | "denied" | "timed_out" | "withdrawn";
+            asked_at: components["schemas"]["Time"];
+            expires_at: components["schemas"]["Time"];
+            answered_at?: components["schemas"]["Time"];
+            /** @description The id of the key. */
+            answered_by?: string;
+            /** @enum {string} */
+            remember?: "once" | "session";
+        };
+        ApprovalList: {
+            approvals: components["schemas"]["Approval"][];
+            count: number;
+        };
+        ApprovalAnswer: {
+            /** @enum {string} */
+            decision: "allow" | "deny";
+            /**
+             * @default once
+             * @enum {string}
+             */
+            remember?: "once" | "session";
         };
         SandboxTree: {
             /** @description Each tree from its root down, children oldest first; `depth` 0 begins the next tree. */
@@ -2329,6 +3007,31 @@ export interface components {
             default_posix_gid?: number;
             access_mode?: components["schemas"]["VolumeAccessMode"];
         };
+        SshPublicKeyCreate: {
+            name: string;
+            /** @description One line */
+            public_key: string;
+        };
+        SshPublicKey: {
+            id: string;
+            name: string;
+            public_key: string;
+            /** @example ssh-ed25519 */
+            key_type: string;
+            /** @description As `ssh-keygen -l` prints it. */
+            fingerprint_sha256: string;
+            comment?: string;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+        };
+        SshPublicKeyList: {
+            ssh_keys: components["schemas"]["SshPublicKey"][];
+        };
+        SandboxSshConnection: {
+            host: string;
+            port: number;
+            username: string;
+        };
         Volume: {
             id: string;
             team_id: string;
@@ -2438,7 +3141,7 @@ export interface components {
             paused: boolean;
             auto_resume: boolean;
             ephemeral_tmp: boolean;
-            services: Record<string, never>[];
+            services: components["schemas"]["SandboxService"][];
             resources: components["schemas"]["Resources"];
             pod_name: string;
             /** @description Names what runs now; another one after every start. */
@@ -2464,6 +3167,8 @@ export interface components {
              * @description When nobody uses it until then.
              */
             idle_expires_at: string | null;
+            /** @description Where to log in; missing when the server has no SSH. */
+            ssh?: components["schemas"]["SandboxSshConnection"];
             claimed_at: components["schemas"]["Time"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
@@ -2561,6 +3266,7 @@ export interface components {
             gaps: components["schemas"]["MetricGap"][];
             partial: boolean;
             current: components["schemas"]["MetricsNow"];
+            network?: components["schemas"]["Traffic"];
         };
         SandboxState: {
             sandbox_id: string;
@@ -3156,6 +3862,317 @@ export interface components {
             mode: string;
             user?: string;
         };
+        CredentialSource: {
+            name: string;
+            resolverKind: components["schemas"]["CredentialSourceKind"];
+            /** Format: int64 */
+            currentVersion: number;
+            /**
+             * @description unreadable: the key that sealed it is gone; write it again.
+             * @enum {string}
+             */
+            status: "active" | "unreadable";
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+        };
+        /** @enum {string} */
+        CredentialSourceKind: "static_headers" | "static_username_password" | "static_tls_client_certificate" | "static_ssh_private_key" | "oauth2_client_credentials" | "oauth2_refresh_token" | "http" | "command";
+        CredentialSourceWrite: {
+            /** @description Of a new one; otherwise as in the path. */
+            name?: string;
+            resolverKind: components["schemas"]["CredentialSourceKind"];
+            spec: components["schemas"]["CredentialSourceSpec"];
+        };
+        /** @description The part that belongs to the kind. */
+        CredentialSourceSpec: {
+            staticHeaders?: {
+                values?: components["schemas"]["StringMap"];
+            };
+            staticUsernamePassword?: {
+                username: string;
+                password: string;
+            };
+            staticTLSClientCertificate?: {
+                certificatePem: string;
+                privateKeyPem: string;
+                caPem?: string;
+            };
+            staticSSHPrivateKey?: {
+                privateKeyPem: string;
+                passphrase?: string;
+            };
+            oauth2ClientCredentials?: {
+                tokenUrl: string;
+                clientId: string;
+                clientSecret: string;
+                scope?: string;
+                audience?: string;
+                /**
+                 * @default basic
+                 * @enum {string}
+                 */
+                authStyle?: "basic" | "body";
+            };
+            oauth2RefreshToken?: {
+                tokenUrl: string;
+                clientId: string;
+                clientSecret?: string;
+                refreshToken: string;
+                scope?: string;
+                /**
+                 * @default basic
+                 * @enum {string}
+                 */
+                authStyle?: "basic" | "body";
+            };
+            /** @description A URL that answers `{"values": {…}, "expires_in": seconds}`. */
+            http?: {
+                url: string;
+                headers?: components["schemas"]["StringMap"];
+            };
+            /** @description A program of the operator that prints the same. */
+            command?: {
+                name: string;
+            };
+        };
+        /** @description What a sandbox may reach. Without any, everything but the closed classes of addresses. */
+        NetworkPolicy: {
+            /**
+             * @description What happens when no traffic rule matches.
+             * @enum {string}
+             */
+            mode: "allow-all" | "block-all";
+            egress?: components["schemas"]["NetworkEgress"];
+            credentialBindings?: components["schemas"]["CredentialBinding"][];
+            /** @description Sandboxes of the same group reach each other as NAME.atoll.internal, if their policies allow it. */
+            groups?: string[];
+            /** @description Of a template: no request opens what this policy closes. */
+            floor?: boolean;
+            /** @description What an answer says; changes nothing in a request. */
+            floors?: components["schemas"]["NetworkFloor"][];
+            /** @description What an answer says; changes nothing in a request. */
+            failure?: string;
+        };
+        EffectiveNetworkPolicy: {
+            /** @enum {string} */
+            mode: "allow-all" | "block-all";
+            egress?: components["schemas"]["NetworkEgress"];
+            credentialBindings?: components["schemas"]["CredentialBinding"][];
+            groups?: string[];
+            /** @description Policies that must allow a flow too. */
+            floors?: components["schemas"]["NetworkFloor"][];
+            /** @description Why everything is closed although nobody asked for it. */
+            failure?: string;
+        };
+        NetworkFloor: {
+            /** @enum {string} */
+            origin: "operator" | "template";
+            /** @enum {string} */
+            mode: "allow-all" | "block-all";
+            egress?: components["schemas"]["NetworkEgress"];
+        };
+        NetworkEgress: {
+            /** @description The first that matches decides. */
+            trafficRules?: components["schemas"]["TrafficRule"][];
+            protocolRules?: components["schemas"]["ProtocolRule"][];
+            credentialRules?: components["schemas"]["CredentialRule"][];
+            proxy?: components["schemas"]["EgressProxy"];
+            /** @deprecated */
+            allowedCidrs?: string[];
+            /** @deprecated */
+            allowedDomains?: string[];
+            /** @deprecated */
+            allowedPorts?: components["schemas"]["PortRange"][];
+            /** @deprecated */
+            deniedCidrs?: string[];
+            /** @deprecated */
+            deniedDomains?: string[];
+            /** @deprecated */
+            deniedPorts?: components["schemas"]["PortRange"][];
+        };
+        /** @description A SOCKS5 proxy that everything goes through. */
+        EgressProxy: {
+            /** @enum {string} */
+            type: "socks5";
+            /** @example proxy.example.com:1080 */
+            address: string;
+            /** @description A binding as username_password. */
+            credentialRef?: string;
+        };
+        PortRange: {
+            port: number;
+            endPort?: number;
+            /**
+             * @default tcp
+             * @enum {string}
+             */
+            protocol?: "tcp" | "udp";
+        };
+        /** @description All kinds that are given must match, any entry of each. */
+        TrafficRule: {
+            /** @description A rule of the request takes the place of the template's with the same name. */
+            name?: string;
+            /**
+             * @description ask: somebody answers at /api/v1/approvals.
+             * @enum {string}
+             */
+            action: "allow" | "deny" | "ask";
+            cidrs?: string[];
+            /** @description `*.x` is x and everything below, `.x` everything below alone. */
+            domains?: string[];
+            ports?: components["schemas"]["PortRange"][];
+            appProtocols?: ("http" | "tls" | "ssh" | "socks5" | "mqtt" | "redis" | "amqp" | "dns" | "mongodb" | "postgres" | "udp")[];
+        };
+        HttpMatch: {
+            methods?: string[];
+            paths?: string[];
+            pathPrefixes?: string[];
+            query?: components["schemas"]["HttpValueMatch"][];
+            headers?: components["schemas"]["HttpValueMatch"][];
+        };
+        HttpValueMatch: {
+            name: string;
+            values?: string[];
+            present?: boolean;
+        };
+        ProtocolRule: {
+            name?: string;
+            /** @enum {string} */
+            protocol: "http" | "mcp";
+            domains?: string[];
+            ports?: components["schemas"]["PortRange"][];
+            /**
+             * @default passthrough
+             * @enum {string}
+             */
+            tlsMode?: "passthrough" | "terminate-reoriginate";
+            httpMatch?: components["schemas"]["HttpMatch"];
+            http?: components["schemas"]["HttpPolicy"];
+            mcp?: components["schemas"]["McpPolicy"];
+        };
+        HttpPolicy: {
+            methods?: components["schemas"]["AllowedDenied"];
+            paths?: {
+                allowed?: string[];
+                denied?: string[];
+                allowedPrefixes?: string[];
+                deniedPrefixes?: string[];
+            };
+        };
+        McpPolicy: {
+            tools?: components["schemas"]["AllowedDenied"];
+            arguments?: {
+                tool: string;
+                /** @description JSON pointer into the arguments. */
+                pointer: string;
+                /** @description RE2; the whole value. */
+                pattern: string;
+                /**
+                 * @default allow
+                 * @enum {string}
+                 */
+                action?: "allow" | "deny";
+            }[];
+        };
+        AllowedDenied: {
+            /** @description When given */
+            allowed?: string[];
+            denied?: string[];
+        };
+        CredentialRule: {
+            name?: string;
+            /** @description A binding's ref. */
+            credentialRef: string;
+            /**
+             * @default enabled
+             * @enum {string}
+             */
+            rollout?: "enabled" | "disabled";
+            /**
+             * @default https
+             * @enum {string}
+             */
+            protocol?: "http" | "https" | "grpc" | "tls" | "ssh" | "socks5" | "mqtt" | "redis" | "postgres";
+            /**
+             * @default passthrough
+             * @enum {string}
+             */
+            tlsMode?: "passthrough" | "terminate-reoriginate";
+            /**
+             * @default fail-closed
+             * @enum {string}
+             */
+            failurePolicy?: "fail-closed" | "fail-open";
+            domains: string[];
+            ports?: components["schemas"]["PortRange"][];
+            httpMatch?: components["schemas"]["HttpMatch"];
+        };
+        CredentialBinding: {
+            /** @description What rules call it. */
+            ref: string;
+            /** @description The name of a credential source of the team. Left out where the binding has values of its own. */
+            sourceRef?: string;
+            /** @description Values of its own are there; they are never told. Leave credentialBindings out of a replacement to keep them. */
+            readonly sealed?: string;
+            /** @description Sources that are looked for when the binding is used. The values of the first are called source0_KEY, and so on. */
+            lateSources?: string[];
+            projection: components["schemas"]["CredentialProjection"];
+            cachePolicy?: {
+                /**
+                 * @description How long a fetched value is used, up to 24h; static sources need none.
+                 * @default 5m
+                 * @example 30s
+                 * @example 5m
+                 */
+                ttl?: string;
+            };
+        };
+        CredentialProjection: {
+            /** @enum {string} */
+            type: "http_headers" | "placeholder_substitution" | "tls_client_certificate" | "username_password" | "ssh_proxy";
+            httpHeaders?: {
+                headers?: {
+                    name: string;
+                    /** @example Bearer {{ .token }} */
+                    valueTemplate: string;
+                }[];
+            };
+            placeholderSubstitution?: {
+                replacements?: components["schemas"]["PlaceholderReplacement"][];
+            };
+            tlsClientCertificate?: Record<string, never>;
+            usernamePassword?: Record<string, never>;
+            sshProxy?: {
+                sandboxPublicKeys?: string[];
+                upstreamUsername?: string;
+                knownHosts?: string[];
+            };
+            /**
+             * @description A placeholder on its way to another host is let go instead of blocked.
+             * @default false
+             */
+            forwardUnmatched?: boolean;
+            /**
+             * @description Real values are taken out of responses.
+             * @default false
+             */
+            redactResponses?: boolean;
+        };
+        PlaceholderReplacement: {
+            /** @description What the sandbox holds; left out: one is made, and the answer shows it. */
+            placeholder?: string;
+            valueTemplate: string;
+            locations: ("header" | "query" | "body")[];
+            /** @description A variable of the sandbox's processes that holds the placeholder. */
+            env?: string;
+            /**
+             * @description Of a placeholder that is made.
+             * @example sk-ant-
+             */
+            prefix?: string;
+        };
         /** @description What a template is made of. Builtin ones have an image of the form `builtin:NAME`. */
         TemplateSpec: {
             displayName?: string;
@@ -3171,6 +4188,7 @@ export interface components {
             /** @description Mount points that volumes can be bound to. */
             volumeMounts?: components["schemas"]["TemplateMount"][];
             envVars?: components["schemas"]["StringMap"];
+            network?: components["schemas"]["NetworkPolicy"];
         };
         TemplateContainer: {
             /** @example docker.io/library/nginx:1.27 */
@@ -3340,6 +4358,8 @@ export interface components {
             gateway_mode: "direct";
             /** @constant */
             service: "atoll";
+            /** @description The protocols this server speaks. For e2b see docs/e2b.md. */
+            dialects?: ("native" | "e2b")[];
             /** @description What this server can do and others may not. */
             capabilities?: {
                 /** @description Forks with memory "interpreters" take interpreters along. */
@@ -3348,6 +4368,10 @@ export interface components {
                 memory_dump: boolean;
                 /** @description Why not. */
                 memory_dump_reason?: string;
+                /** @description Sandboxes can have a way out to the network. */
+                egress?: boolean;
+                /** @description Why not, and what to do. */
+                egress_reason?: string;
             };
         };
     };
@@ -3990,6 +5014,225 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
+    getSandboxServices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxServices"];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    updateSandboxServices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SandboxServicesUpdate"];
+            };
+        };
+        responses: {
+            /** @description All of them as they are now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxServices"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createSandboxPreview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "port": 3000
+                 *     }
+                 */
+                "application/json": components["schemas"]["SandboxPreviewCreate"];
+            };
+        };
+        responses: {
+            /** @description The grant. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxPreview"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    renewSandboxPreview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+                preview_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "ttl_seconds": 900
+                 *     }
+                 */
+                "application/json": components["schemas"]["SandboxPreviewRenew"];
+            };
+        };
+        responses: {
+            /** @description The grant. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SandboxPreview"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    deleteSandboxPreview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+                preview_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            message: string;
+                        };
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     pauseSandbox: {
         parameters: {
             query?: never;
@@ -4281,6 +5524,109 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    getNetworkPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The policy in force. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["EffectiveNetworkPolicy"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateNetworkPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "mode": "block-all",
+                 *       "egress": {
+                 *         "trafficRules": [
+                 *           {
+                 *             "name": "pypi",
+                 *             "action": "allow",
+                 *             "domains": [
+                 *               "pypi.org",
+                 *               "*.pythonhosted.org"
+                 *             ],
+                 *             "ports": [
+                 *               {
+                 *                 "port": 443
+                 *               }
+                 *             ]
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["NetworkPolicy"];
+            };
+        };
+        responses: {
+            /** @description The policy in force. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["EffectiveNetworkPolicy"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
@@ -6968,6 +8314,551 @@ export interface operations {
             304: components["responses"]["NotModified"];
         };
     };
+    listFlows: {
+        parameters: {
+            query?: {
+                /** @description Flows that began then or later. */
+                start_time?: components["schemas"]["Time"];
+                /** @description Flows that began then or earlier. */
+                end_time?: components["schemas"]["Time"];
+                kind?: "flow" | "dns" | "ingress" | "peer";
+                outcome?: "open" | "allowed" | "denied" | "failed";
+                /**
+                 * @description The application protocol.
+                 * @example tls
+                 */
+                protocol?: string;
+                /** @description The host name, or `*.example.com` for it and all below it. */
+                name?: string;
+                /** @description The rule that decided. */
+                rule?: string;
+                /** @description The context whose process opened it. */
+                context_id?: string;
+                limit?: number;
+                /** @description `next_cursor` of the page before; with `follow` the `cursor` of the last line that was seen. */
+                cursor?: string;
+                /** @description A line for each flow as it is decided and again as it ends. */
+                follow?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of flows, or lines. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FlowList"];
+                    };
+                    "application/x-ndjson": components["schemas"]["Flow"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSandboxTraffic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Traffic"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    explainFlow: {
+        parameters: {
+            query: {
+                /**
+                 * @description A host name or an address.
+                 * @example api.example.com
+                 */
+                host: string;
+                port?: number;
+                transport?: "tcp" | "udp";
+                /**
+                 * @description The application protocol, for rules that ask for it.
+                 * @example tls
+                 */
+                protocol?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The sandbox.
+                 * @example rs-default-ofcwj72evt
+                 */
+                id: components["parameters"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The judgement. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Explanation"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTeamFlows: {
+        parameters: {
+            query?: {
+                /** @description Flows that began then or later. */
+                start_time?: components["schemas"]["Time"];
+                /** @description Flows that began then or earlier. */
+                end_time?: components["schemas"]["Time"];
+                kind?: "flow" | "dns" | "ingress" | "peer";
+                outcome?: "open" | "allowed" | "denied" | "failed";
+                /**
+                 * @description The application protocol.
+                 * @example tls
+                 */
+                protocol?: string;
+                /** @description The host name, or `*.example.com` for it and all below it. */
+                name?: string;
+                /** @description The rule that decided. */
+                rule?: string;
+                /** @description The context whose process opened it. */
+                context_id?: string;
+                limit?: number;
+                /** @description `next_cursor` of the page before; with `follow` the `cursor` of the last line that was seen. */
+                cursor?: string;
+                /** @description A line for each flow as it is decided and again as it ends. */
+                follow?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of flows, or lines. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["FlowList"];
+                    };
+                    "application/x-ndjson": components["schemas"]["Flow"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getFlow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The flow.
+                 * @example f-0123
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The flow. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Flow"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTeamTraffic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Traffic"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listApprovals: {
+        parameters: {
+            query?: {
+                sandbox_id?: string;
+                state?: "pending" | "allowed" | "denied" | "timed_out" | "withdrawn" | "all";
+                limit?: number;
+                follow?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The requests, or lines. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ApprovalList"];
+                    };
+                    "application/x-ndjson": components["schemas"]["Approval"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    answerApproval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The approval.
+                 * @example ap-0123
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalAnswer"];
+            };
+        };
+        responses: {
+            /** @description As it ended. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Approval"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listCredentialSources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of the team's. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["CredentialSource"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createCredentialSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "github",
+                 *       "resolverKind": "static_headers",
+                 *       "spec": {
+                 *         "staticHeaders": {
+                 *           "values": {
+                 *             "token": "ghp_example"
+                 *           }
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CredentialSourceWrite"];
+            };
+        };
+        responses: {
+            /** @description The source, on disk. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["CredentialSource"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCredentialSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The source. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["CredentialSource"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateCredentialSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CredentialSourceWrite"];
+            };
+        };
+        responses: {
+            /** @description The new version, on disk. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["CredentialSource"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteCredentialSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            message: string;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listVolumes: {
         parameters: {
             query?: never;
@@ -8193,6 +10084,116 @@ export interface operations {
             500: components["responses"]["InternalError"];
             501: components["responses"]["Unimplemented"];
             502: components["responses"]["BadGateway"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listSshKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of the team's. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SshPublicKeyList"];
+                    };
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createSshKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "laptop",
+                 *       "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vcmVTYW5kYm94ZXNUaGFuU2FuZE9uVGhlQmVhY2g= me@laptop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SshPublicKeyCreate"];
+            };
+        };
+        responses: {
+            /** @description The key. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["SshPublicKey"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["Exhausted"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    deleteSshKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            message: string;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
             504: components["responses"]["Timeout"];
         };
