@@ -5,7 +5,8 @@
 #   make build     build/bin/atoll and build/bin/atoll-guest
 #   make crash-test  kill -9 at every point of every state operation; long byte-identity run
 #   make conformance  every version of the official E2B packages; writes docs/conformance.md
-#   make bench     side by side with bwrap, crun and runc on the same root filesystem
+#   make bench     side by side with bwrap, crun, runc, podman, gVisor and the raw floor; writes docs/bench/; PARTS=
+#   make bench-quick  instructions and ratios against bench/baseline.json, part of make test; UPDATE=1
 #   make generate  what follows from api/openapi.yaml: models and types of the SDKs
 #   make lint      clang-tidy, formatting and layering
 #   make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -13,7 +14,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: setup setup-test build demo test test-unit crash-test conformance bench generate lint fmt sanitize fuzz clean
+.PHONY: setup setup-test build demo test test-unit crash-test conformance bench bench-quick generate lint fmt sanitize fuzz clean
 
 setup:
 	@tools/setup
@@ -47,6 +48,9 @@ conformance: setup-test build
 bench: build
 	@tools/setup --bench
 	@bench/run
+
+bench-quick: setup-test build
+	@bench/quick
 
 generate: setup-test
 	@sdk/python/tools/generate_models

@@ -1,11 +1,12 @@
 """Forks that take a warm Python along, to the first output of every child, against a sandbox that
-is claimed and starts a Python of its own.  warm_forks.py URL KEY_FILE [COUNTS]
+is claimed and starts a Python of its own.  warm_forks.py URL KEY_FILE [COUNTS] [--json FILE]
 
 Both sides take turns in the same run, so a busy machine slows both. A child's time is the time of
 all divided by their number: from the request to the last child's output.
 """
+import argparse
+import json
 import statistics
-import sys
 import time
 
 from api import Api
@@ -60,8 +61,14 @@ def warm(api, parent, context, count):
 
 
 def main():
-    api = Api(sys.argv[1], open(sys.argv[2]).read().strip())
-    counts = [int(each) for each in sys.argv[3].split(",")] if len(sys.argv) > 3 else [1, 10, 100]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("key_file")
+    parser.add_argument("counts", nargs="?", default="1,10,100")
+    parser.add_argument("--json", help="also write the numbers here")
+    options = parser.parse_args()
+    api = Api(options.url, open(options.key_file).read().strip())
+    counts, report = [int(each) for each in options.counts.split(",")], {}
     parent, context = start_python(api)
     modules = execute(api, parent, context, "import sys; print('numpy' in sys.modules)").strip()
     print(f"warm forks of a Python with{'' if modules == 'True' else 'out'} numpy, per child:")
@@ -74,11 +81,17 @@ def main():
                 colds.append(cold(api))
             first, forked = (statistics.median(each) for each in zip(*pairs))
             start = statistics.median(colds)
+            report[str(count)] = {"fork_ms": round(forked * 1e3, 3),
+                                  "first_output_ms": round(first * 1e3, 3),
+                                  "claimed_and_started_ms": round(start * 1e3, 3)}
             print(f"  x{count:<4} first output {first * 1e3:7.2f} ms   fork alone "
                   f"{forked * 1e3:7.2f} ms   claimed and started {start * 1e3:7.1f} ms   "
                   f"ratio {start / first:5.1f}")
     finally:
         remove(api, [parent])
+    if options.json:
+        with open(options.json, "w") as out:
+            json.dump(report, out, indent=1)
 
 
 TEMPLATE = "default"

@@ -1,0 +1,1 @@
+"""`make bench`: measures, judges, reports. See bench/README.md."""

@@ -1,0 +1,5 @@
+"""Tests of what judges: they need no server."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))

@@ -1,0 +1,82 @@
+"""Statistics, and the refusal to give a ratio of a block that says nothing."""
+import pytest
+
+from suite import stats
+
+
+def quiet(middle, count=60):
+    """A little noise, the same in every third."""
+    return [middle * (1 + 0.05 * ((number * 7) % 11 - 5) / 5) for number in range(count)]
+
+
+def test_percentiles_are_values_that_were_measured():
+    values = list(range(1, 101))
+    assert [stats.percentile(values, share) for share in (0, 0.5, 0.9, 0.99, 1)] == [1, 50, 90, 99,
+                                                                                    100]
+    assert stats.percentile([7], 0.99) == 7
+    assert stats.median([3, 1, 2]) == 2
+
+
+def test_summary_is_in_milliseconds():
+    told = stats.summary([1000.0] * 99 + [9000.0])
+    assert (told["p50_ms"], told["p90_ms"], told["p99_ms"], told["count"]) == (1, 1, 1, 100)
+    assert stats.summary([1000.0] * 98 + [9000.0] * 2)["p99_ms"] == 9
+    assert stats.summary([]) == {"count": 0}
+
+
+def test_spread_is_relative_to_the_median():
+    assert stats.spread([10] * 20) == 0
+    assert stats.spread([10] * 10 + [20] * 10 + [30] * 10) == pytest.approx(1)
+
+
+def test_drift_sees_a_machine_that_gets_slower():
+    assert stats.drift([10] * 30) == 1
+    assert stats.drift([10] * 10 + [15] * 10 + [20] * 10) == 2
+    assert stats.drift([20] * 10 + [10] * 20) == 2, "also one that gets faster"
+
+
+def test_a_quiet_block_gives_a_ratio():
+    told = stats.ratio(quiet(30), quiet(10), quiet(5))
+    assert told.stable and told.value == pytest.approx(3) and told.text() == "3.00"
+    assert told.json() == {"value": told.value, "unstable": []}
+
+
+@pytest.mark.parametrize("reference, why", [
+    (quiet(5, 30) + quiet(10, 30), "drift"),
+    ([5, 20] * 30, "spread"),
+    ([5] * 3, "samples")])
+def test_a_disturbed_reference_refuses(reference, why):
+    told = stats.ratio(quiet(30), quiet(10), reference)
+    assert not told.stable and told.value is None
+    assert told.text().startswith("unstable (") and why in told.text()
+    assert told.json()["value"] is None and told.json()["unstable"]
+
+
+def test_a_ratio_that_moves_is_refused_though_the_reference_is_quiet():
+    told = stats.ratio(quiet(10, 30) + quiet(30, 30), quiet(10), quiet(5))
+    assert not told.stable and "moved" in told.text()
+
+
+def test_nothing_measured_is_no_ratio():
+    assert not stats.ratio([], quiet(10), quiet(5)).stable
+
+
+def test_a_block_is_repeated_until_it_is_quiet():
+    references = [[5, 20] * 30, quiet(5), [5, 20] * 30]
+    asked = []
+
+    def attempt():
+        asked.append(len(asked))
+        return f"block {asked[-1]}", references[asked[-1]]
+    assert stats.most_quiet(attempt) == "block 1"
+    assert asked == [0, 1], "a quiet block ends it"
+
+
+def test_the_quietest_of_noisy_blocks_is_kept():
+    references = [[5, 50] * 30, [5, 12] * 30, [5, 40] * 30]
+    asked = iter(range(3))
+
+    def attempt():
+        number = next(asked)
+        return number, references[number]
+    assert stats.most_quiet(attempt) == 1
