@@ -199,7 +199,7 @@ PROMPT = b"prompt> "
 
 
 def test_shell_on_a_terminal(ssh, sandbox):
-    """A shell, its size, a window that changes, an an interrupt, and its end."""
+    """A shell, its size, a window that changes, an interrupt, and its end."""
     master, slave = pty.openpty()
     subprocess.run(["stty", "rows", "31", "cols", "97"], stdin=slave, check=True)
     process = subprocess.Popen(ssh.command(sandbox, options=["-tt"]), stdin=slave, stdout=slave,
@@ -214,8 +214,9 @@ def test_shell_on_a_terminal(ssh, sandbox):
         # Announced by nobody: the shell is asked until it knows.
         os.write(master, b"until [ \"$(stty size)\" = '40 120' ]; do sleep 0.1; done; echo re''sized\n")
         read_until(master, b"resized")
-        os.write(master, b"echo re''ady; sleep 1000\n")
-        read_until(master, b"ready")
+        # Said by the program itself: it has the terminal, so the interrupt is for it.
+        os.write(master, b"tail -n +1 -f /etc/passwd\n")
+        read_until(master, b"root:")
         os.write(master, b"\x03")
         # An interrupted shell throws away what was typed ahead: wait for its prompt.
         read_until(master, PROMPT)

@@ -61,8 +61,13 @@ def package():
 @pytest.mark.parametrize("suite", SUITES)
 def test_suite(suite, package, server):
     environment = {**os.environ, "ATOLL_URL": server.url(), "ATOLL_API_KEY": server.key}
-    done = run(["node", "--test", "--test-reporter=spec", pathlib.Path("test", suite)], 240, env=environment)
-    assert done.returncode == 0, done.stdout[-20000:]
+    command = ["node", "--test", "--test-reporter=spec", pathlib.Path("test", suite)]
+    try:
+        done = run(command, 240, env=environment)
+    except subprocess.TimeoutExpired as late:
+        # The tests before the one that hangs, and what the server saw of it.
+        pytest.fail(f"{(late.output or b'').decode()[-20000:]}\nserver:\n{server.log()}")
+    assert done.returncode == 0, f"{done.stdout[-20000:]}\nserver:\n{server.log()}"
 
 
 def test_nothing_is_left(package, server):

@@ -1,8 +1,7 @@
 // Flows, usage, explanations and approvals of a server whose sandboxes sent nothing yet.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { Atoll, NotFoundError } from '@atoll/sandbox'
-import { sandboxFor } from './helpers.mjs'
+import { sandboxFor, test } from './helpers.mjs'
 
 const atoll = new Atoll()
 

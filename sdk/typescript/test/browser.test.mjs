@@ -6,8 +6,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
-import { root } from './helpers.mjs'
+import { root, test } from './helpers.mjs'
 
 const CHROMIUM = '/usr/bin/chromium'
 const PAGE_SECONDS = 60

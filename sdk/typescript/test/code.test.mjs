@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe } from 'node:test'
 import { CodeError, InvalidRequestError, Sandbox } from '@atoll/sandbox'
-import { sharedSandbox } from './helpers.mjs'
+import { sharedSandbox, test } from './helpers.mjs'
 
 const SHOUTER =
   'printf "what? "; while read -r line; do echo "$line" | tr a-z A-Z; printf "what? "; done'

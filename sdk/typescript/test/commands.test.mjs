@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe } from 'node:test'
 import { CommandError, Sandbox } from '@atoll/sandbox'
-import { proxy, sharedSandbox, until } from './helpers.mjs'
+import { proxy, sharedSandbox, test, until } from './helpers.mjs'
 
 describe('commands', () => {
   let sandbox
@@ -255,6 +255,8 @@ describe('terminals', () => {
       command: ['bash', '--norc'],
       env: { PS1: '> ' }
     })
+    // A shell loses what is typed while it starts a program or is interrupted, so each step is typed
+    // when the one before has shown what it does.
     let shown = ''
     const output = terminal[Symbol.asyncIterator]()
     const see = async words => {
@@ -264,16 +266,23 @@ describe('terminals', () => {
         assert.equal(value.stream, 'pty')
         shown += value.text
       }
+      shown = shown.slice(shown.indexOf(words) + words.length)
     }
+    await see('> ')
     await terminal.write('stty size\n')
     await see('30 100')
+    await see('> ')
     await terminal.resize({ cols: 60, rows: 20 })
     await terminal.write('stty size\n')
     await see('20 60')
-    await terminal.write('sleep 1000\n')
+    await see('> ')
+    await terminal.write('tail -n +1 -f /etc/passwd\n')
+    await see('root:') // said by the program: it has the terminal
     await terminal.write('\x03')
+    await see('> ')
     await terminal.write('echo "status $?"\n')
     await see('status 130')
+    await see('> ')
     const again = await sandbox.pty.attach(terminal.id)
     await again.write('exit 4\n')
     const result = await again.wait()

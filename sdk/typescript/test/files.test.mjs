@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { describe, test } from 'node:test'
+import { describe } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { ConflictError, NotFoundError, PermissionDeniedError, Sandbox } from '@atoll/sandbox'
-import { proxy, sharedSandbox } from './helpers.mjs'
+import { proxy, sharedSandbox, test } from './helpers.mjs'
 
 const MEBIBYTE = 1 << 20
 setFlagsFromString('--expose-gc')

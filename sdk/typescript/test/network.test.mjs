@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { Atoll, ConflictError, NotFoundError } from '@atoll/sandbox'
-import { sandboxFor } from './helpers.mjs'
+import { sandboxFor, test } from './helpers.mjs'
 
 const atoll = new Atoll()
 

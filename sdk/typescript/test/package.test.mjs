@@ -5,10 +5,10 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, before, after, test } from 'node:test'
+import { describe, before, after } from 'node:test'
 import { promisify } from 'node:util'
 import { Sandbox } from '@atoll/sandbox'
-import { codeBlocks, root } from './helpers.mjs'
+import { codeBlocks, root, test } from './helpers.mjs'
 
 const run = promisify(execFile)
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc')

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
 import {
   AtollError,
   Atoll,
@@ -14,7 +13,7 @@ import {
   Sandbox,
   TimeoutError
 } from '@atoll/sandbox'
-import { proxy, sandboxFor, until } from './helpers.mjs'
+import { proxy, sandboxFor, test, until } from './helpers.mjs'
 
 const gone = id => assert.rejects(Sandbox.connect(id), NotFoundError)
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { Atoll, ConflictError, NotFoundError, Sandbox } from '@atoll/sandbox'
-import { proxy, sandboxFor } from './helpers.mjs'
+import { proxy, sandboxFor, test } from './helpers.mjs'
 
 const atoll = new Atoll()
 
