@@ -43,9 +43,11 @@ Result<> validate_labels(const StringMap& labels);
 struct Sandboxes::Entry {
   Sandbox row;
   std::string guest_socket;
-  std::vector<store::Record> records;  // of a claim, until they are in the store
-  bool busy = false;                   // somebody holds it
-  bool gone = false;                   // its row is removed: whoever waited for it must give up
+  std::vector<store::Record> records;      // of a claim, until they are in the store
+  std::optional<node::CellInfo> prepared;  // of a claim, until it is used
+  bool prepared_fits = true;               // with these limits
+  bool busy = false;                       // somebody holds it
+  bool gone = false;                       // its row is removed: whoever waited for it must give up
   bool pausing = false;      // its cell stands still, or will in a moment; the row does not say so
   bool restarting = false;   // `running` in the store, but there is no cell at this moment
   bool dumped = false;       // paused, its memory on disk

@@ -65,12 +65,37 @@ inline constexpr Duration kPressureInterval = std::chrono::seconds{5};
 inline constexpr Duration kPauseTimeout = std::chrono::minutes{5};
 // Sandboxes that are started again side by side, at a start or when the node comes back.
 inline constexpr std::size_t kMaxRepairsAtOnce = 4;
+inline constexpr std::size_t kMaxOrphansAtOnce = 8;
 // Memory that goes to disk without being asked to: it must not take all of the node's slow calls.
 inline constexpr std::size_t kMaxBackgroundDumps = 2;
 inline constexpr Duration kReadyWait =
     std::chrono::seconds{5};  // of a claim, for a node that restarts
 inline constexpr Duration kNodeFirstRetry = std::chrono::milliseconds{50};
 inline constexpr Duration kNodeLastRetry = std::chrono::seconds{2};
+
+// --- prepared cells ---------------------------------------------------------------------------
+// A claim counts as recent for about a second; the most that were recent is remembered for minutes.
+inline constexpr Duration kDemandRecent = std::chrono::milliseconds{700};  // half-life
+inline constexpr Duration kDemandMemory = std::chrono::seconds{60};        // half-life
+// Claims of this time find a cell, besides those that come while one is made.
+inline constexpr Duration kDemandMargin = std::chrono::seconds{1};
+inline constexpr double kForgottenDemand = 0.1;  // claims a second
+inline constexpr std::size_t kMaxPreparedKinds = 64;
+// Of templates that say nothing about their pool; and what `default` has before anybody came.
+inline constexpr std::size_t kDefaultMaxIdle = 100;
+inline constexpr std::size_t kDefaultMinIdle = 4;
+inline constexpr std::size_t kMaxIdle = 1000;  // that a template may ask for
+// Memory of one that waits, unshared, with what the kernel has for it: an estimate on the safe
+// side.
+inline constexpr std::uint64_t kPreparedCellBytes = 1ULL << 20;
+// None is prepared while claims make more cells than this themselves.
+inline constexpr std::size_t kFewClaimsMaking = 3;
+inline constexpr std::size_t kMaxPreparedAtOnce = 4;        // that are made
+inline constexpr std::size_t kPreparedDestroyedAtOnce = 8;  // at the end
+inline constexpr Duration kPreparedFirstPause = std::chrono::milliseconds{200};
+inline constexpr Duration kPreparedLastPause = std::chrono::seconds{60};
+inline constexpr Duration kPreparedShortestPause = std::chrono::milliseconds{10};
+inline constexpr Duration kPreparedMemoryLook = std::chrono::seconds{1};
 
 // --- sandboxes --------------------------------------------------------------------------------
 inline constexpr std::size_t kMaxRestarts = 3;  // within kRestartWindow, then the sandbox failed

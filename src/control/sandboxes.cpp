@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "control/entry.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 
 namespace atl::control {
 Result<> validate_env(const StringMap& env, std::string_view field) {
@@ -208,6 +209,10 @@ Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Dura
 
 void Sandboxes::forget(Entry& entry) {
   entry.gone = true;
+  if (entry.prepared && prepared_ != nullptr) {
+    prepared_->discard(entry.row.id);
+    entry.prepared.reset();
+  }
   schedule(entry, std::nullopt);
   if (!entry.row.name.empty()) {
     names_.erase({entry.row.team_id, entry.row.name});
@@ -223,6 +228,9 @@ void Sandboxes::set_ready(bool ready) {
   ready_ = ready;
   if (ready) {
     node_ready_.set();
+    if (prepared_ != nullptr) {
+      prepared_->on_node_ready();
+    }
   } else {
     node_ready_.clear();
   }

@@ -40,8 +40,10 @@
 
 namespace atl::control {
 
+class PreparedCells;
+
 struct SandboxesOptions {
-  std::size_t max_sandboxes = 1000;
+  std::size_t max_sandboxes = 10'000;  // prepared cells are none yet
   ResourcePolicy resources;
   std::int64_t dump_after_seconds = 0;    // the memory of a paused one goes to disk; 0: never
   std::function<bool()> memory_is_short;  // then that happens earlier; empty: never
@@ -124,6 +126,15 @@ class Sandboxes {
   void on_started(std::function<void(const Sandbox&)> told) { started_ = std::move(told); }
   // Without one, all begin as was asked for. It outlives this, or null comes again.
   void on_claim(ClaimStarter* starter) { claim_starter_ = starter; }
+  // Without, every claim makes its cells. They outlive this, or null comes again.
+  void on_prepared(PreparedCells* cells) { prepared_ = cells; }
+  PreparedCells* prepared() const { return prepared_; }
+  // That no sandbox and no other cell has.
+  std::string new_id(std::string_view template_name, IdStyle style) const;
+  // Of a sandbox of this template for which nothing else is asked.
+  Result<store::Limits> usual_limits(const std::string& template_name) const {
+    return claim_limits({}, template_name);
+  }
   // Without one, nothing leaves a sandbox. It outlives this, or null comes again.
   void on_network(NetworkKeeper* keeper) { network_keeper_ = keeper; }
   // Whether this node's sandboxes can have a way out, and why not.
@@ -218,7 +229,10 @@ class Sandboxes {
   static bool has_processes(const Entry& entry);
   Result<store::Limits> claim_limits(const ClaimRequest& request,
                                      const std::string& template_name) const;
+  void take_prepared(const ClaimRequest& request, Entry& entry);
   Task<> start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome);
+  Task<node::CellInfo> use_prepared(EntryPointer entry);
+  Task<node::CellInfo> make_cell(EntryPointer entry, const ClaimRequest& request);
   Task<> stop_cell(EntryPointer entry);
   Task<> greet_cell(EntryPointer entry, node::CellInfo cell);
   void lose_cell(Entry& entry);
@@ -271,6 +285,7 @@ class Sandboxes {
   Task<> repair(EntryPointer entry, const node::CellInfo* cell, Patience patience, Report& report);
   Task<> repair_some(Repairs& work);
   Task<> destroy_orphans(std::vector<std::string> ids, Report& report);
+  Task<> destroy_some_orphans(std::vector<std::string>& ids, Report& report, Result<>& outcome);
   Task<> restart(EntryPointer entry);
   Task<> mark_failed(Entry& entry, std::string why);
   Task<> on_cell_died(std::string id);
@@ -305,6 +320,7 @@ class Sandboxes {
   std::vector<DocumentKeeper*> document_keepers_;
   NetworkKeeper* network_keeper_ = nullptr;
   ClaimStarter* claim_starter_ = nullptr;
+  PreparedCells* prepared_ = nullptr;
   std::function<void(const Sandbox&)> started_;
   std::function<TtlEnd(const Sandbox&)> ttl_over_;
   std::vector<SandboxDocuments*> documents_;

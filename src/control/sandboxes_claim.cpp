@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "control/entry.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 
 namespace atl::control {
 namespace {
@@ -199,13 +200,16 @@ Result<store::Limits> Sandboxes::claim_limits(const ClaimRequest& request,
 
 Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& request,
                                                       std::size_t index) {
-  Template source{.name = request.template_name};
+  std::string template_name = request.template_name;
+  std::vector<std::string> layers;
   if (request.origin) {
-    source.layers = request.origin->layers;  // its template may have changed, or be gone
+    layers = request.origin->layers;  // its template may have changed, or be gone
   } else {
-    TRY(source, templates_.find_ready(request.template_name, request.team_id));
+    TRY(const Template* source, templates_.look_up_ready(request.template_name, request.team_id));
+    template_name = source->name;
+    layers = source->layers;
   }
-  TRY(const auto limits, claim_limits(request, source.name));
+  TRY(const auto limits, claim_limits(request, template_name));
   TRY_DO(validate_env(request.env, "config.env_vars"));
   TRY_DO(validate_labels(request.labels));
   const UnixMillis now = this->now();
@@ -221,30 +225,54 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
                        options_.max_sandboxes, "; delete some first"),
                 "quota_exceeded");
   }
-  do {
-    row.id = request.id_style == IdStyle::kPlain
-                 ? concat("i", random_label(20))
-                 : concat("rs-", slug(source.name), "-", random_label(10));
-  } while (entries_.contains(row.id));
-  CHECK(row.id.size() <= kMaxSandboxIdBytes);
   row.team_id = request.team_id;
   row.name = request.name;
-  row.template_name = source.name;
-  row.layers = std::move(source.layers);
+  row.template_name = std::move(template_name);
+  row.layers = std::move(layers);
   row.env = request.env;
   row.limits = limits;
   row.auto_resume = request.auto_resume;
   row.ephemeral_tmp = request.ephemeral_tmp.value_or(
       request.origin ? request.origin->ephemeral_tmp
-                     : templates_.defaults(source.name).ephemeral_tmp);
+                     : templates_.defaults(row.template_name).ephemeral_tmp);
   row.expires_at = deadline_after(now, row.ttl_seconds);
   row.hard_expires_at = deadline_after(now, row.hard_ttl_seconds);
   row.labels = request.labels;
   row.parent_id = request.origin ? request.origin->parent_id : "";
   TRY(row.mounts, bind_mounts(request, index, row.template_name));
   row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
-  TRY_DO(begin_documents(request, *entry));
+  take_prepared(request, *entry);
+  if (auto begun = begin_documents(request, *entry); !begun) {
+    if (entry->prepared) {
+      prepared_->discard(row.id);
+    }
+    return fail(std::move(begun).error());
+  }
   return entry;
+}
+
+std::string Sandboxes::new_id(std::string_view template_name, IdStyle style) const {
+  std::string id;
+  do {
+    id = style == IdStyle::kPlain ? concat("i", random_label(20))
+                                  : concat("rs-", slug(template_name), "-", random_label(10));
+  } while (entries_.contains(id) || adopted_cells_.contains(id));
+  CHECK(id.size() <= kMaxSandboxIdBytes);
+  return id;
+}
+
+// The row gets its id: that of a cell that is ready, or a new one. Whatever happens from here on,
+// that cell is this sandbox's or nobody's.
+void Sandboxes::take_prepared(const ClaimRequest& request, Entry& entry) {
+  if (prepared_ != nullptr && !request.origin && entry.row.mounts.empty()) {
+    if (auto taken = prepared_->take(entry.row, request.id_style)) {
+      entry.row.id = taken->cell.id;
+      entry.prepared = std::move(taken->cell);
+      entry.prepared_fits = taken->fits;
+      return;
+    }
+  }
+  entry.row.id = new_id(entry.row.template_name, request.id_style);
 }
 
 // What others keep about the new sandbox. When one refuses, all forget it.
@@ -333,17 +361,13 @@ Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
 }
 
 Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Result<>& outcome) {
-  node::CreateRequest create{.id = entry->row.id,
-                             .hostname = entry->row.id,
-                             .layers = entry->row.layers,
-                             .limits = node_limits(entry->row.limits),
-                             .from_snapshot = request.origin ? request.origin->snapshot_id : "",
-                             .commit_later = request.origin && !request.origin->snapshot_id.empty(),
-                             .restore_memory = request.origin && request.origin->memory,
-                             .ephemeral_tmp = entry->row.ephemeral_tmp,
-                             .mounts = node_mounts(entry->row.mounts)};
-  auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,
-                                     node_.create(std::move(create)));
+  Result<node::CellInfo> cell = fail(Code::kNotFound, "none is prepared");
+  if (entry->prepared) {
+    cell = co_await use_prepared(entry);
+  }
+  if (!cell) {
+    cell = co_await make_cell(entry, request);
+  }
   if (!cell) {
     outcome = fail(std::move(cell).error().note("starting the sandbox"));
     co_return ok();
@@ -353,6 +377,48 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
     outcome = co_await stop_cell(entry);
   }
   co_return ok();
+}
+
+// One that cannot get its limits is no use; its place is free then.
+Task<node::CellInfo> Sandboxes::use_prepared(EntryPointer entry) {
+  node::CellInfo cell = *std::exchange(entry->prepared, std::nullopt);
+  ATOLL_FAULT_POINT("control.claim.prepared");
+  if (entry->prepared_fits) {
+    co_return std::move(cell);
+  }
+  auto tightened = co_await with_deadline(
+      kNodeTimeout, node_.set_limits(entry->row.id, node_limits(entry->row.limits)));
+  if (tightened) {
+    co_return std::move(cell);
+  }
+  LOG_WARN("a prepared cell cannot be tightened", {"sandbox", entry->row.id},
+           {"error", tightened.error()});
+  auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = entry->row.id}));
+  if (!destroyed && destroyed.error().code != Code::kNotFound) {
+    LOG_WARN("nor destroyed", {"sandbox", entry->row.id}, {"error", destroyed.error()});
+  }
+  co_return fail(std::move(tightened).error());
+}
+
+Task<node::CellInfo> Sandboxes::make_cell(EntryPointer entry, const ClaimRequest& request) {
+  node::CreateRequest create{.id = entry->row.id,
+                             .hostname = entry->row.id,
+                             .layers = entry->row.layers,
+                             .limits = node_limits(entry->row.limits),
+                             .from_snapshot = request.origin ? request.origin->snapshot_id : "",
+                             .commit_later = request.origin && !request.origin->snapshot_id.empty(),
+                             .restore_memory = request.origin && request.origin->memory,
+                             .ephemeral_tmp = entry->row.ephemeral_tmp,
+                             .mounts = node_mounts(entry->row.mounts)};
+  if (prepared_ != nullptr) {
+    prepared_->note_making(1);
+  }
+  auto cell = co_await with_deadline(request.origin ? kPauseTimeout : kNodeTimeout,
+                                     node_.create(std::move(create)));
+  if (prepared_ != nullptr) {
+    prepared_->note_making(-1);
+  }
+  co_return std::move(cell);
 }
 
 // A new cell stands still before its row says so. Without a freezer only its disk stays.

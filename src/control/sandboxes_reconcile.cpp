@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "control/entry.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
@@ -78,11 +79,26 @@ Task<> Sandboxes::repair_some(Repairs& work) {
   co_return ok();
 }
 
+// There may be many: cells that were prepared and not claimed before the process died.
 Task<> Sandboxes::destroy_orphans(std::vector<std::string> ids, Report& report) {
-  for (const auto& id : ids) {
+  Result<> outcome;
+  Scope destroying{co_await current_context()};
+  for (std::size_t i = 0; i < std::min(ids.size(), kMaxOrphansAtOnce); ++i) {
+    destroying.spawn("orphans", destroy_some_orphans(ids, report, outcome));
+  }
+  CO_TRY_DO(co_await destroying.join());
+  co_return std::move(outcome);
+}
+
+Task<> Sandboxes::destroy_some_orphans(std::vector<std::string>& ids, Report& report,
+                                       Result<>& outcome) {
+  while (!ids.empty() && outcome) {
+    const std::string id = std::move(ids.back());
+    ids.pop_back();
     auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = id}));
     if (!destroyed && destroyed.error().code != Code::kNotFound) {
-      co_return fail(std::move(destroyed).error().note(concat("destroying ", id)));
+      outcome = fail(std::move(destroyed).error().note(concat("destroying ", id)));
+      break;
     }
     ++report.orphans;
   }
@@ -230,6 +246,9 @@ Task<> Sandboxes::mark_failed(Entry& entry, std::string why) {
 Task<> Sandboxes::on_cell_died(std::string id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) {
+    if (prepared_ != nullptr) {
+      prepared_->on_died(id);
+    }
     co_return ok();
   }
   const EntryPointer entry = found->second;

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "control/entry.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
@@ -48,6 +49,9 @@ Task<> Sandboxes::keep_node_session() {
       LOG_WARN("cannot reconcile with the node", {"error", agreed.error()});
     }
     set_ready(false);
+    if (waited && prepared_ != nullptr) {
+      prepared_->on_node_lost();
+    }
     (void)co_await session.cancel_and_join();
     CO_TRY_DO(std::move(waited));
     CO_TRY_DO(co_await sleep_for(pause));

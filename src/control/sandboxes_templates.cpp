@@ -4,6 +4,7 @@
 #include "base/scope.h"
 #include "control/entry.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
@@ -34,6 +35,9 @@ std::set<std::string> Sandboxes::used_layers() const {
   std::set<std::string> layers = also_used_layers_ ? also_used_layers_() : std::set<std::string>{};
   for (const auto& [id, entry] : entries_) {
     layers.insert(entry->row.layers.begin(), entry->row.layers.end());
+  }
+  if (prepared_ != nullptr) {
+    layers.merge(prepared_->used_layers());
   }
   return layers;
 }

@@ -5,7 +5,8 @@
 // and a new one opens the same file. Afterwards, with the faults gone, it must hold that
 //   - every sandbox whose claim was acknowledged, and whose deletion was never asked for, is there,
 //   - every sandbox whose deletion was acknowledged is gone,
-//   - every `running` row has a running cell with the row's limits, and every cell has a row,
+//   - every `running` row has a running cell with the row's limits, and every cell has a row, when
+//     those that were prepared for claims are gone,
 //   - no two sandboxes have one name, and no key has made more than one sandbox,
 //   - a key that answers, answers with the sandbox that exists for it or was deleted on request,
 //   - a sandbox that nobody uses ends after its idle time, and no other does.
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "control/fake_node.h"
 #include "control/fixture.h"
+#include "control/prepared_cells.h"
 #include "control/sandboxes.h"
 
 namespace atl::control {
@@ -136,7 +138,7 @@ class FaultyStore final : public store::Store {
 
 class World {
  public:
-  explicit World(unsigned seed) : random_(seed) {
+  explicit World(unsigned seed) : random_(seed), prepares_(seed % 2 == 0) {
     node_.latency = [this] { return Duration{std::chrono::microseconds{random_() % 3000}}; };
     node_.fault = [this](std::string_view) { return choose_fault(node_fault_percent_); };
   }
@@ -157,6 +159,7 @@ class World {
     open();
     simulation_.advance_ms(200'000);
     ASSERT_TRUE(sandboxes_->ready());
+    end_preparing();
     const auto rows = *store_->list_sandboxes();
     std::set<std::string> names;
     std::set<std::string> keys;
@@ -227,12 +230,26 @@ class World {
     } while (!simulation_.run(sandboxes_->start()));
     scope_ = std::make_unique<Scope>(simulation_.loop);
     scope_->spawn("run", sandboxes_->run());
+    prepared_ = std::make_unique<PreparedCells>(PreparedCells::Parts{
+        simulation_.loop,
+        node_,
+        *sandboxes_,
+        metrics_,
+        {.max_idle = prepares_ ? std::size_t{6} : 0, .memory_bytes = 1ULL << 30, .at_once = 2}});
+    preparing_ = std::make_unique<Scope>(simulation_.loop);
+    preparing_->spawn("prepared", prepared_->run());
   }
+
+  // What waits for a claim goes; a process that was killed does not get to that.
+  void end_preparing() { ASSERT_TRUE(simulation_.run(preparing_->cancel_and_join())); }
 
   void crash() {
     dead_ = true;
     ASSERT_TRUE(simulation_.run(scope_->cancel_and_join()));
+    end_preparing();
+    preparing_.reset();
     scope_.reset();
+    prepared_.reset();
     sandboxes_.reset();
     faulty_.reset();
     store_.reset();
@@ -365,6 +382,7 @@ class World {
   }
 
   std::mt19937 random_;
+  bool prepares_;
   unsigned node_fault_percent_ = 4;
   unsigned store_fault_percent_ = 2;
   bool dead_ = false;
@@ -376,6 +394,8 @@ class World {
   std::unique_ptr<FaultyStore> faulty_;
   std::unique_ptr<Sandboxes> sandboxes_;
   std::unique_ptr<Scope> scope_;
+  std::unique_ptr<PreparedCells> prepared_;
+  std::unique_ptr<Scope> preparing_;
   std::set<std::string> acknowledged_;  // claims
   std::set<std::string> unwanted_;      // deletion asked for, also before the claim was answered
   std::set<std::string> removed_;       // deletion acknowledged

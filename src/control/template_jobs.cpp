@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 
 namespace atl::control {
 namespace {
@@ -67,6 +68,9 @@ Task<> TemplateJobs::run() {
 
 // Removes those of the candidates that are ours and that no template and no sandbox needs.
 Task<> TemplateJobs::remove_unreferenced(std::vector<std::string> candidates) {
+  if (parts_.sandboxes.prepared() != nullptr) {
+    CO_TRY_DO(co_await parts_.sandboxes.prepared()->drain_stale());
+  }
   std::set<std::string> needed = parts_.sandboxes.used_layers();
   for (const Template& value : parts_.sandboxes.templates().all()) {
     needed.insert(value.layers.begin(), value.layers.end());

@@ -93,22 +93,22 @@ Result<> read_container(const Json& spec, TemplateSpec& out) {
   return {};
 }
 
-Result<> check_pool(const Json& spec) {
+Result<std::optional<PoolBounds>> read_pool(const Json& spec) {
   const Json* pool = spec.find("pool");
   if (pool == nullptr) {
-    return {};
+    return std::nullopt;
   }
   TRY_DO(check_fields(*pool, "spec.pool", {"minIdle", "maxIdle"}, {}));
   const auto number = [&](std::string_view name) {
     const Json* value = pool->find(name);
     return value == nullptr ? 0 : value->as_integer() == nullptr ? -1 : *value->as_integer();
   };
-  constexpr std::int64_t kMaxIdle = 1000;
-  if (number("minIdle") < 0 || number("maxIdle") < number("minIdle") ||
-      number("maxIdle") > kMaxIdle) {
-    return refuse("\"spec.pool\" needs 0 <= minIdle <= maxIdle <= 1000");
+  const std::int64_t least = number("minIdle");
+  const std::int64_t most = number("maxIdle");
+  if (least < 0 || most < least || most > static_cast<std::int64_t>(kMaxIdle)) {
+    return refuse(concat("\"spec.pool\" needs 0 <= minIdle <= maxIdle <= ", kMaxIdle));
   }
-  return {};
+  return PoolBounds{static_cast<std::size_t>(least), static_cast<std::size_t>(most)};
 }
 
 // The mount points a template offers; a claim binds volumes to them.
@@ -163,7 +163,7 @@ Result<TemplateSpec> parse_template_spec(const Json& spec) {
                       {"pod", "clusterId"}));
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
-  TRY_DO(check_pool(spec));
+  TRY(out.pool, read_pool(spec));
   TRY_DO(read_mounts(spec, out));
   TRY(out.network, read_spec_network(spec));
   if (const Json* ephemeral = spec.find("ephemeral_tmp"); ephemeral != nullptr) {
@@ -204,6 +204,7 @@ TemplateDefaults template_defaults(const Template& value) {
     }
     defaults.resources = std::move(spec->resources);
     defaults.ephemeral_tmp = spec->ephemeral_tmp;
+    defaults.pool = spec->pool;
     defaults.read_only_mounts = std::move(spec->read_only_mounts);
   }
   return defaults;

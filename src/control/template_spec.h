@@ -1,7 +1,7 @@
 // The spec of a template: the client's JSON, checked, and what it means.
 //
 // The shape is the contract's SandboxTemplateSpec (camelCase). What this build cannot honour is
-// refused by name instead of stored and forgotten; pool is stored for the time pools exist.
+// refused by name instead of stored and forgotten.
 #pragma once
 
 #include <set>
@@ -22,6 +22,7 @@ struct TemplateSpec {
   bool ephemeral_tmp = false;
   std::set<std::string, std::less<>> read_only_mounts;
   NetworkRequestPtr network;  // null: none
+  std::optional<PoolBounds> pool;
 };
 
 Result<TemplateSpec> parse_template_spec(const Json& spec);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 63;
 
 std::string_view alias_of(std::string_view name) {
-  return name == "default" ? "base" : "";
+  return name == kDefaultTemplate ? "base" : "";
 }
 
 TemplateDefaults platform_defaults() {
@@ -40,6 +40,13 @@ void Templates::keep(Template value) {
   std::string name = value.name;
   entries_.insert_or_assign(std::move(name),
                             Entry{std::move(value), std::move(defaults), std::move(network)});
+  tell_layers_changed();
+}
+
+void Templates::tell_layers_changed() const {
+  if (layers_changed_) {
+    layers_changed_();
+  }
 }
 
 Task<> Templates::load(StoreAccess store, UnixMillis now) {
@@ -151,8 +158,14 @@ void Templates::share(std::string_view name, bool shared) {
 }
 
 Result<Template> Templates::find(std::string_view name, std::string_view team_id) const {
+  TRY(const Entry* found, look_up(name, team_id));
+  return found->row;
+}
+
+Result<const Templates::Entry*> Templates::look_up(std::string_view name,
+                                                   std::string_view team_id) const {
   if (const Entry* found = entry(name); visible(found, team_id)) {
-    return found->row;
+    return found;
   }
   std::string known;
   for (const auto& [key, value] : entries_) {
@@ -173,9 +186,16 @@ bool Templates::taken(std::string_view name) const {
 }
 
 Result<Template> Templates::find_ready(std::string_view name, std::string_view team_id) const {
-  TRY(Template value, find(name, team_id));
+  TRY(const Template* value, look_up_ready(name, team_id));
+  return *value;
+}
+
+Result<const Template*> Templates::look_up_ready(std::string_view name,
+                                                 std::string_view team_id) const {
+  TRY(const Entry* found, look_up(name, team_id));
+  const Template& value = found->row;
   if (value.state == TemplateState::kReady) {
-    return value;
+    return &value;
   }
   if (value.state == TemplateState::kFailed) {
     return fail(Code::kFailedPrecondition,
@@ -186,6 +206,21 @@ Result<Template> Templates::find_ready(std::string_view name, std::string_view t
               concat("template ", value.name, " is not ready yet",
                      value.failure.empty() ? "" : ": ", value.failure),
               "template_not_ready");
+}
+
+const std::vector<std::string>* Templates::ready_layers(std::string_view name) const {
+  const Entry* found = entry(name);
+  const bool ready = found != nullptr && found->row.state == TemplateState::kReady;
+  return ready ? &found->row.layers : nullptr;
+}
+
+void Templates::each_ready(
+    const std::function<void(const Template&, const TemplateDefaults&)>& look) const {
+  for (const auto& [name, value] : entries_) {
+    if (value.row.state == TemplateState::kReady) {
+      look(value.row, value.defaults);
+    }
+  }
 }
 
 bool Templates::absent(std::string_view name) const {
@@ -243,6 +278,7 @@ Task<> Templates::remove(StoreAccess store, std::string name) {
   entries_.erase(name);
   shared_.erase(name);
   uses_.erase(name);
+  tell_layers_changed();
   co_return ok();
 }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ namespace atl::control {
 using Template = store::Template;
 using TemplateState = store::TemplateState;
 
+inline constexpr std::string_view kDefaultTemplate = "default";
+
+// How many cells are kept ready for claims.
+struct PoolBounds {
+  std::size_t min_idle = 0;
+  std::size_t max_idle = 0;
+};
+
 // What processes of its sandboxes get when nobody says otherwise.
 struct TemplateDefaults {
   store::StringMap env;
@@ -32,6 +41,7 @@ struct TemplateDefaults {
   bool ephemeral_tmp = false;
   std::set<std::string, std::less<>> read_only_mounts;  // mount points it offers only to read
   TemplateStart start;
+  std::optional<PoolBounds> pool;  // nothing: the platform decides
 };
 
 // What a template says about the network of its sandboxes.
@@ -58,6 +68,11 @@ class Templates {
   // The same, but only if sandboxes can be made of it; else kFailedPrecondition with reason
   // template_not_ready or template_failed.
   Result<Template> find_ready(std::string_view name, std::string_view team_id) const;
+  // As find_ready, without a copy: valid until a template changes.
+  Result<const Template*> look_up_ready(std::string_view name, std::string_view team_id) const;
+  // Of whatever team; null when no sandbox can be made of it.
+  const std::vector<std::string>* ready_layers(std::string_view name) const;
+  void each_ready(const std::function<void(const Template&, const TemplateDefaults&)>& look) const;
   // Whether any team has it: names are unique on a server.
   bool taken(std::string_view name) const;
   // A builtin that the node has and does not make at the moment.
@@ -69,6 +84,8 @@ class Templates {
   TemplateNetwork network(std::string_view name, std::string_view team_id) const;
   // Told when a template has changed.
   void on_changed(std::function<void()> changed) { changed_ = std::move(changed); }
+  // Told when sandboxes of a template may begin otherwise from now on, or there is none any more.
+  void on_layers_changed(std::function<void()> changed) { layers_changed_ = std::move(changed); }
   // Every team's, builtin first.
   std::vector<Template> all() const;
   bool any_ready() const;
@@ -93,9 +110,12 @@ class Templates {
   bool visible(const Entry* entry, std::string_view team_id) const;
   Task<> load(StoreAccess store, UnixMillis now);
   const Entry* entry(std::string_view name) const;
+  Result<const Entry*> look_up(std::string_view name, std::string_view team_id) const;
   void keep(Template value);
+  void tell_layers_changed() const;
 
   std::function<void()> changed_;
+  std::function<void()> layers_changed_;
   bool loaded_ = false;
   std::map<std::string, Entry, std::less<>> entries_;
   std::set<std::string, std::less<>> absent_;

@@ -31,6 +31,7 @@
 #include "control/network_policies.h"
 #include "control/operator_policy.h"
 #include "control/preloaded.h"
+#include "control/prepared_cells.h"
 #include "control/previews.h"
 #include "control/resources.h"
 #include "control/s3_volumes.h"
@@ -352,6 +353,17 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
                                    .build_limits = build_limits,
                                    .directory = layout.db_mount() + "/images"}};
   CO_TRY_DO(co_await templates.start());
+  // Apart from the connections of claims, so that neither waits for the other's.
+  const auto prepared_node = node::connect_node(reactor, layout.node_socket());
+  control::PreparedOptions prepared_options = control::host_prepared_options(options.prepared_max);
+  if (options.prepared_memory > 0) {
+    prepared_options.memory_bytes = options.prepared_memory;
+  }
+  control::PreparedCells prepared{{.loop = reactor,
+                                   .node = *prepared_node,
+                                   .sandboxes = sandboxes,
+                                   .metrics = metrics,
+                                   .options = std::move(prepared_options)}};
   control::PreloadedInterpreters preloaded{{.reactor = reactor,
                                             .pool = archive_threads,
                                             .node = *node,
@@ -496,6 +508,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   serving.add("volume files", volume_cells.run());
   serving.add("contexts", contexts.run());
   serving.add("e2b", e2b.run());
+  serving.add("prepared", prepared.run());
   serving.add("preloaded", preloaded.run());
   serving.add("templates", templates.run());
   serving.add("template catalog", catalog.run());

@@ -144,6 +144,8 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
                                                    "guest-binary",
                                                    "criu-dir",
                                                    "dump-after",
+                                                   "prepared-max",
+                                                   "prepared-memory",
                                                    "tls-cert",
                                                    "tls-key",
                                                    "cors-origin",
@@ -178,6 +180,16 @@ Result<ServeOptions> parse_serve(std::span<char* const> words) {
   if (arguments.has("dump-after")) {
     TRY(const std::uint64_t seconds, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
     options.dump_after_seconds = static_cast<std::int64_t>(seconds);
+  }
+  if (arguments.has("prepared-max")) {
+    TRY(options.prepared_max, arguments.number("prepared-max", 0, control::kMaxIdle));
+  }
+  if (arguments.has("prepared-memory")) {
+    const auto bytes = parse_quantity(arguments.text("prepared-memory"));
+    if (!bytes || *bytes == 0) {
+      return fail(Code::kInvalidArgument, "--prepared-memory is a size, like 512Mi");
+    }
+    options.prepared_memory = *bytes;
   }
   if (arguments.has("approval-timeout")) {
     TRY(const std::uint64_t seconds, arguments.number("approval-timeout", 1, kMaxApprovalSeconds));
@@ -231,15 +243,29 @@ Result<NodeOptions> parse_node(std::span<char* const> words) {
 }
 
 Result<ApiOptions> parse_api(std::span<char* const> words) {
-  TRY(const Arguments arguments,
-      Arguments::parse(
-          words,
-          with_common({"host", "port", "listen-fd", "admin-fd", "tls-fd", "cors-origin",
-                       "dump-after", "secrets-fd", "allow-s3-endpoint", "approval-timeout",
-                       "egress-roots-fd", "egress-connections", "egress-bandwidth", "domain",
-                       "public-url", "ssh-listen", "operator-policy", "allow-credential-endpoint",
-                       "credential-commands"}),
-          {"dns-upstream", "open-egress"}));
+  TRY(const Arguments arguments, Arguments::parse(words,
+                                                  with_common({"host",
+                                                               "port",
+                                                               "listen-fd",
+                                                               "admin-fd",
+                                                               "tls-fd",
+                                                               "cors-origin",
+                                                               "dump-after",
+                                                               "prepared-max",
+                                                               "prepared-memory",
+                                                               "secrets-fd",
+                                                               "allow-s3-endpoint",
+                                                               "approval-timeout",
+                                                               "egress-roots-fd",
+                                                               "egress-connections",
+                                                               "egress-bandwidth",
+                                                               "domain",
+                                                               "public-url",
+                                                               "ssh-listen",
+                                                               "operator-policy",
+                                                               "allow-credential-endpoint",
+                                                               "credential-commands"}),
+                                                  {"dns-upstream", "open-egress"}));
   ApiOptions options;
   TRY(options.common, parse_common(arguments));
   options.host = arguments.text("host");
@@ -251,6 +277,8 @@ Result<ApiOptions> parse_api(std::span<char* const> words) {
   options.cors_origin = arguments.text("cors-origin", options.cors_origin);
   TRY(const std::uint64_t dump_after, arguments.number("dump-after", 0, kMaxDumpAfterSeconds));
   options.dump_after_seconds = static_cast<std::int64_t>(dump_after);
+  TRY(options.prepared_max, arguments.number("prepared-max", 0, control::kMaxIdle));
+  TRY(options.prepared_memory, arguments.number("prepared-memory", 0, INT64_MAX));
   TRY(const std::uint64_t approval_timeout,
       arguments.number("approval-timeout", 1, kMaxApprovalSeconds));
   options.approval_timeout_seconds = static_cast<std::int64_t>(approval_timeout);
@@ -287,6 +315,8 @@ std::vector<std::string> to_words(const ApiOptions& options) {
   add(words, "--admin-fd", concat(options.admin_fd));
   add(words, "--cors-origin", options.cors_origin);
   add(words, "--dump-after", concat(options.dump_after_seconds));
+  add(words, "--prepared-max", concat(options.prepared_max));
+  add(words, "--prepared-memory", concat(options.prepared_memory));
   add(words, "--approval-timeout", concat(options.approval_timeout_seconds));
   add(words, "--secrets-fd", concat(options.secrets_fd));
   for (const auto& [name, value] : {std::pair{"--allow-s3-endpoint", options.s3_endpoints},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "control/limits.h"
 #include "daemon/egress_options.h"
 
 namespace atl::daemon {
@@ -28,6 +29,8 @@ struct ServeOptions {
   std::string criu_dir = kDefaultCriuDirectory;
   std::int64_t dump_after_seconds = 600;  // 0: never
   std::int64_t approval_timeout_seconds = 120;
+  std::uint64_t prepared_max = control::kDefaultMaxIdle;
+  std::uint64_t prepared_memory = 0;  // 0: a part of the host's
   std::uint64_t pool_bytes = 0;
   std::string tls_certificate;  // files; both or none
   std::string tls_key;
@@ -80,6 +83,8 @@ struct ApiOptions {
   std::string cors_origin = "*";
   std::int64_t dump_after_seconds = 0;
   std::int64_t approval_timeout_seconds = 120;
+  std::uint64_t prepared_max = 0;
+  std::uint64_t prepared_memory = 0;
   int secrets_fd = -1;  // the keys that seal secrets: the text of a key file
   std::string s3_endpoints;
   EgressOptions egress;
@@ -131,6 +136,9 @@ Usage: atoll serve [options]
   --guest-binary PATH  the guest agent (default atoll-guest beside the executable)
   --criu-dir DIR       where tools/setup-criu put criu     (default /opt/atoll/criu)
   --dump-after SECONDS a paused sandbox's memory goes to disk then (default 600; 0: never)
+  --prepared-max N     sandboxes kept ready for a template that does not say how many; as claims
+                       come, not all at once (default 100; 0: none, whatever templates say)
+  --prepared-memory SIZE  for all that are ready, about 1Mi each (default a sixteenth of the host's)
   --approval-timeout SECONDS  how long a request that asks waits for an answer (default 120)
   --fault-plan FILE    for tests of this program: processes end where FILE says; never in production
 

@@ -203,6 +203,8 @@ Result<> run_serve(const ServeOptions& options) {
                .cors_origin = options.cors_origin,
                .dump_after_seconds = options.dump_after_seconds,
                .approval_timeout_seconds = options.approval_timeout_seconds,
+               .prepared_max = options.prepared_max,
+               .prepared_memory = options.prepared_memory,
                .secrets_fd = secrets_key.get(),
                .s3_endpoints = options.s3_endpoints,
                .egress = egress,

@@ -56,7 +56,9 @@ LEDGER = Ledger()
 
 @pytest.fixture(scope="module")
 def server():
-    with FaultyServer() as running:
+    # Which points an operation passes is its own doing only when nothing is prepared meanwhile;
+    # test_prepared.py dies at those.
+    with FaultyServer(extra=["--prepared-max", "0"]) as running:
         yield running
         running.faults.forget_orders()
 
@@ -196,7 +198,7 @@ def test_dying_at_every_point(server, operation):
 def test_every_point_is_passed_by_some_operation(server):
     if len(LEDGER.operations) < len(OPERATIONS):
         pytest.skip("only a part of the operations was run")
-    left = set(server.faults.names) - LEDGER.points
+    left = {point for point in server.faults.names if "prepared" not in point} - LEDGER.points
     if not server.client.expect(200, "GET", "/metadata").data["capabilities"]["memory_dump"]:
         left = {point for point in left if not point.startswith("node.dump.")}
     assert not left

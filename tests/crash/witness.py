@@ -68,14 +68,20 @@ def differences(server):
     frozen = {each for each, status in sandboxes.items() if status == "paused"}
     # Cells that serve the files of volumes come and go by themselves.
     cells = without_files(kernel.cells_in(kernel.cgroups_named(f"atoll-{server.instance()}")))
+    disks = pool(server, "uppers")
     records = without_files(os.listdir(os.path.join(server.data_dir, "cells")))
     sockets = without_files(name.removesuffix(".sock")
                             for name in os.listdir(f"/run/atoll/{server.instance()}/guest"))
+    # Those that wait for a claim have no row: as many as are known of, each whole.
+    waiting = (cells & records & sockets & disks) - set(sandboxes) - volumes
+    if len(waiting) == server.prepared_count():
+        cells, records, sockets, disks = (each - waiting
+                                          for each in (cells, records, sockets, disks))
     found = {
         "rows in the middle of something": {each for each, status in sandboxes.items()
                                             if status not in ("running", "paused")},
         "rows the API does not show": set(sandboxes) ^ set(server.client.list_ids()),
-        "disks and rows": pool(server, "uppers") ^ (set(sandboxes) | volumes),
+        "disks and rows": disks ^ (set(sandboxes) | volumes),
         "snapshots and their rows": pool(server, "snapshots") ^ moments,
         "trash": pool(server, "trash"),
         "half-made layers": {name for name in pool(server, "layers") if name.startswith(".")},

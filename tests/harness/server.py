@@ -133,6 +133,16 @@ class Server:
     def memory_limit(self, sandbox_id):
         return int(self.cell_file(sandbox_id, "memory.limit_in_bytes", "memory.max"))
 
+    def metric(self, name):
+        """The sum of all its series."""
+        text = self.client.call("GET", "/metrics").body.decode()
+        return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                   if re.match(rf"{name}(\{{[^}}]*\}})? ", line))
+
+    def prepared_count(self):
+        """Cells that wait for a claim: they have no row."""
+        return self.metric("atoll_control_prepared_cells_count")
+
     def stop(self, signal_number=signal.SIGTERM):
         """Ends the server and fails when anything of it is left."""
         if self.process is None:

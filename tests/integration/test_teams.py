@@ -134,3 +134,22 @@ def test_templates_of_another_team_are_shown_when_they_are_public(teams):
     finally:
         other.end()
         mine.end()
+
+
+def test_what_is_prepared_is_given_to_one_team_only(teams):
+    """Cells of a template that both may use are the same until they are claimed."""
+    mine, other = teams
+    made = {}
+    for round_number in range(8):
+        for client, word in ((mine, "mine"), (other, "other")):
+            sandbox = client.create()
+            assert sandbox.id not in made, (sandbox.id, made)
+            made[sandbox.id] = client
+            assert sandbox.run(["cat", "/home/user/word"])["exit_code"] != 0
+            sandbox.write("/home/user/word", word)
+            if round_number % 2:
+                sandbox.delete()
+    for sandbox_id, owner in made.items():
+        stranger = other if owner is mine else mine
+        assert stranger.call("GET", f"/api/v1/sandboxes/{sandbox_id}").status == 404
+        owner.call("DELETE", f"/api/v1/sandboxes/{sandbox_id}")

@@ -3786,6 +3786,12 @@ class TemplateContainer:
 
 @dataclass(frozen=True)
 class TemplatePool:
+    """Sandboxes that are kept ready for claims: how many are wanted lately, within these bounds
+    and within the memory that the server has for it. Without it the server decides.
+    - min_idle: Ready although nobody asked lately.
+    - max_idle: Never more; 0: none.
+    """
+
     min_idle: Optional[int] = None
     max_idle: Optional[int] = None
 
@@ -3952,6 +3958,7 @@ class TemplateStatusCreation:
 class TemplateStatus:
     """Fields that need a word:
 
+    - idle_count: Sandboxes of it that are ready for a claim.
     - active_count: Sandboxes of it.
     """
 

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "control/limits.h"
+#include "control/prepared_cells.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
 
@@ -81,12 +82,17 @@ Result<control::BuildOptions> parse_build(const http::Request& request) {
   return options;
 }
 
-Json spec_json(const Template& value) {
+Json spec_json(const Template& value, const control::PreparedCells* prepared) {
   if (value.builtin) {
-    return Json::object(
+    Json spec = Json::object(
         {{"displayName", value.name},
          {"mainContainer", Json::object({{"image", concat("builtin:", value.name)},
                                          {"resources", Json::object({{"memory", "2Gi"}})}})}});
+    if (prepared != nullptr) {
+      const control::PoolBounds pool = prepared->bounds_of(value.name);
+      spec.set("pool", Json::object({{"minIdle", pool.min_idle}, {"maxIdle", pool.max_idle}}));
+    }
+    return spec;
   }
   auto spec = Json::parse(value.spec);
   return spec ? *std::move(spec) : Json::object();
@@ -143,13 +149,15 @@ Json TemplateRoutes::template_json(const Template& value) const {
   if (!value.failure.empty()) {
     creation.set("message", value.failure);
   }
+  const control::PreparedCells* const prepared = sandboxes_.prepared();
+  const std::size_t idle = prepared == nullptr ? 0 : prepared->idle_of(value.name);
   Json json = Json::object(
       {{"template_id", value.name},
        {"scope", value.builtin ? "public" : "team"},
        {"team_id", value.builtin ? "" : value.team_id},
        {"user_id", ""},
-       {"spec", spec_json(value)},
-       {"status", Json::object({{"idleCount", 0},
+       {"spec", spec_json(value, prepared)},
+       {"status", Json::object({{"idleCount", idle},
                                 {"activeCount", sandboxes_.count_of_template(value.name)},
                                 {"conditions", Json::array()},
                                 {"lastUpdateTime", rfc3339(value.updated_at)},

@@ -4215,8 +4215,11 @@ export interface components {
             /** @default false */
             readOnly?: boolean;
         };
+        /** @description Sandboxes that are kept ready for claims: how many are wanted lately, within these bounds and within the memory that the server has for it. Without it the server decides. */
         TemplatePool: {
+            /** @description Ready although nobody asked lately. */
             minIdle?: number;
+            /** @description Never more; 0: none. */
             maxIdle?: number;
         };
         RegistryAuth: {
@@ -4241,6 +4244,7 @@ export interface components {
         /** @enum {string} */
         TemplateState: "creating" | "ready" | "failed";
         TemplateStatus: {
+            /** @description Sandboxes of it that are ready for a claim. */
             idleCount: number;
             /** @description Sandboxes of it. */
             activeCount: number;

@@ -1,0 +1,49 @@
+// How many cells of one kind to keep ready: what was asked for lately decides.
+//
+// Two numbers that fade. `recent` is the claims of about the last second. `peak` is the most that
+// `recent` was, and fades much slower: who came in numbers a moment ago comes again soon. So the
+// number follows a rush at once and forgets it within minutes. Nothing here has a timer: a number
+// is worked out when somebody asks for it, and falls_to() says when it is worth asking again.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/loop.h"
+
+namespace atl::control {
+
+class Demand {
+ public:
+  void note(Instant now);  // one claim
+  // Claims to expect in a second.
+  double rate(Instant now) const;
+  // When the rate will have come down to this, if nobody claims. REQUIRES: rate > 0.
+  Instant falls_to(double rate, Instant now) const;
+
+ private:
+  double recent_ = 0;
+  double peak_ = 0;
+  Instant at_;
+};
+
+// The claims that come while a cell is made, and in the moment that is to be bridged.
+double expected_claims(double rate, Duration making);
+// The other way round: the rate at which `target` is just not wanted any more.
+double rate_below(std::size_t target, Duration making);
+
+// What one kind wants, and what it gets. Kinds of one template stand side by side and share its
+// bounds; what is missing to the template's minimum is for its usual kind.
+struct Wish {
+  std::size_t group = 0;  // the template
+  double expected = 0;
+  std::size_t min_idle = 0;
+  std::size_t max_idle = 0;
+  bool usual = false;
+  std::size_t target = 0;  // the answer
+};
+
+// Shares out `room` cells: first to what is expected, then to minima. REQUIRES: sorted by group.
+void allot(std::span<Wish> wishes, std::size_t room);
+
+}  // namespace atl::control
