@@ -41,7 +41,7 @@ struct Received {
   bool truncated = false;
 };
 
-Result<Received> receive(int socket, std::span<char> buffer) {
+Result<Received> receive(int socket, std::span<char> buffer, int flags = 0) {
   iovec part{buffer.data(), buffer.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
   msghdr message{};
@@ -50,7 +50,7 @@ Result<Received> receive(int socket, std::span<char> buffer) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t got = 0;
-  while ((got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0) {
+  while ((got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags)) < 0) {
     if (errno != EINTR) {
       return fail_errno("receiving a message");
     }
@@ -71,18 +71,26 @@ Result<Received> receive(int socket, std::span<char> buffer) {
   return received;
 }
 
-}  // namespace
-
-Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
+Result<Datagram> receive_whole(int socket, std::size_t max_bytes, int flags) {
   Datagram datagram;
   datagram.bytes.resize(max_bytes);
-  TRY(auto received, receive(socket, datagram.bytes));
+  TRY(auto received, receive(socket, datagram.bytes, flags));
   if (received.truncated) {
     return fail(Code::kInvalidArgument, "message is too large", "malformed");
   }
   datagram.bytes.resize(received.bytes);
   datagram.fds = std::move(received.fds);
   return datagram;
+}
+
+}  // namespace
+
+Result<Datagram> receive_datagram(int socket, std::size_t max_bytes) {
+  return receive_whole(socket, max_bytes, 0);
+}
+
+Result<Datagram> look_at_datagram(int socket, std::size_t max_bytes) {
+  return receive_whole(socket, max_bytes, MSG_PEEK);
 }
 
 Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed) {

@@ -21,6 +21,8 @@ struct Datagram {
 Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds = {});
 // Receives one message of at most `max_bytes`; a longer one is an error. Blocks if the socket does.
 Result<Datagram> receive_datagram(int socket, std::size_t max_bytes);
+// The same message again and again: it stays, and its descriptors are new ones each time.
+Result<Datagram> look_at_datagram(int socket, std::size_t max_bytes);
 // What is there of a stream, 0 at its end; the last descriptor that came with it. EAGAIN as above.
 Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed);
 

@@ -130,7 +130,6 @@ Result<CellInfo> Cells::make(const CreateRequest& request) {
   info.id = made.id;
   info.running = made.running;
   info.guest_socket = made.guest_socket;
-  info.network = entry->network;
   put(*std::move(entry));
   return info;
 }
@@ -153,7 +152,13 @@ Result<> Cells::widen_disk(const std::string& id, std::uint64_t limit_bytes) {
 }
 
 Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
-                                  StoredCell stored) {
+                                  StoredCell stored, CellInfo& info) {
+  // What comes from a disk takes as long as that, and must not keep others waiting.
+  const bool quick = spec.from_dump.empty() && request.from_snapshot.empty();
+  std::optional<CreateTurns::Turn> turn;
+  if (quick) {
+    turn.emplace(turns_, request.in_background);
+  }
   TRY_DO(parts_.records.put(stored));
   ATOLL_FAULT_POINT("node.create.recorded");
   if (stored.fresh_upper) {
@@ -184,8 +189,13 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   stored.start_time = cell.record.start_time;
   TRY_DO(parts_.records.put(stored));
   ATOLL_FAULT_POINT("node.create.running");
+  info.network = share(std::move(cell.network));
+  std::shared_ptr<const ParkedSockets> kept;
+  if (info.network != nullptr) {
+    TRY(kept, ParkedSockets::park(*info.network));
+  }
   TRY(const DeathWatch::Ticket ticket, watch(request.id, std::move(cell.pidfd)));
-  return Entry{std::move(stored), ticket, share(std::move(cell.network))};
+  return Entry{std::move(stored), ticket, std::move(kept)};
 }
 
 // Also right after a part that was never made: every step is idempotent. When processes might be
@@ -201,13 +211,14 @@ Result<> Cells::undo_create(const StoredCell& stored, const std::optional<Entry>
 }
 
 // REQUIRES: the id's lock. Afterwards no process runs and the id range is free again.
-Result<> Cells::end_processes(const Entry& entry) {
+Result<> Cells::end_processes(const Entry& entry, Disk disk) {
   if (entry.ticket != 0) {
     death_watch_->forget(entry.ticket);
     const std::lock_guard guard{mutex_};
     tickets_.erase(entry.ticket);
   }
-  TRY_DO(parts_.runtime.destroy(runtime_record(entry.stored)));
+  TRY_DO(disk == Disk::kGoes ? parts_.runtime.destroy_with_disk(runtime_record(entry.stored))
+                             : parts_.runtime.destroy(runtime_record(entry.stored)));
   ATOLL_FAULT_POINT("node.end.processes");
   ::unlink(socket_path(entry.stored.id).c_str());
   if (entry.stored.uid_base != 0) {
@@ -224,7 +235,8 @@ Result<> Cells::end_processes(const Entry& entry) {
 Result<> Cells::destroy(const DestroyRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
   const std::optional<Entry> entry = find(request.id);
-  TRY_DO(end_processes(entry ? *entry : Entry{.stored = {.id = request.id}}));
+  TRY_DO(end_processes(entry ? *entry : Entry{.stored = {.id = request.id}},
+                       request.keep_upper ? Disk::kStays : Disk::kGoes));
   ATOLL_FAULT_POINT("node.destroy.ended");
   if (!request.keep_upper || !request.keep_dump) {
     TRY_DO(parts_.dumps.remove(Dumps::of_cell(request.id)));

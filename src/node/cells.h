@@ -21,9 +21,11 @@
 
 #include "layers/room.h"
 #include "node/cell_records.h"
+#include "node/create_turns.h"
 #include "node/death_watch.h"
 #include "node/dumps.h"
 #include "node/id_locks.h"
+#include "node/parked_sockets.h"
 #include "node/protocol.h"
 #include "node/uid_ranges.h"
 #include "runtime/room.h"
@@ -49,6 +51,7 @@ class Cells {
     std::string socket_dir;  // guests' sockets are made here
     uid_t socket_uid = 0;    // who may connect to them
     gid_t socket_gid = 0;
+    std::size_t creates_at_once = node::creates_at_once();
     std::function<void(const std::string& id)> on_died;  // called on the watch's thread
   };
   static Result<std::unique_ptr<Cells>> open(Parts parts);
@@ -80,7 +83,7 @@ class Cells {
   // Refused while a cell that runs has the volume: it would go on with the old disk.
   Result<> restore_volume(const VolumeRequest& request);
   Result<> remove_snapshot(const std::string& snapshot);
-  // See node/client.h. Shared with whoever asked before: one at a time serves them.
+  // See node/client.h. One at a time serves them.
   Result<std::shared_ptr<NetworkSockets>> open_network(const std::string& id);
   Result<Fd> open_socket(const SocketRequest& request);
   // The memory of a frozen cell goes to disk, and its processes end. When that cannot be, it stays
@@ -95,10 +98,10 @@ class Cells {
     StoredCell stored;
     DeathWatch::Ticket ticket = 0;  // 0: not running
     // Kept, so that they outlive an API process and nothing of the cell can take their place.
-    std::shared_ptr<NetworkSockets> network;
+    std::shared_ptr<const ParkedSockets> network;
   };
 
-  explicit Cells(Parts parts) : parts_(std::move(parts)) {}
+  explicit Cells(Parts parts) : parts_(std::move(parts)), turns_(parts_.creates_at_once) {}
 
   std::optional<Entry> find(const std::string& id) const;
   void put(Entry entry);
@@ -113,13 +116,15 @@ class Cells {
   Result<> check_space(const CreateRequest& request) const;
   Result<> find_views(const CreateRequest& request, runtime::CellSpec& spec) const;
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
-  Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored);
+  Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored,
+                      CellInfo& info);
   Result<> limit_disk(const std::string& id, std::uint64_t limit_bytes);
   Result<> widen_disk(const std::string& id, std::uint64_t limit_bytes);
   Result<> undo_create(const StoredCell& stored, const std::optional<Entry>& before);
   Result<DeathWatch::Ticket> watch(const std::string& id, Fd pidfd);
   void on_death(DeathWatch::Ticket ticket);
-  Result<> end_processes(const Entry& entry);
+  enum class Disk : std::uint8_t { kStays, kGoes };
+  Result<> end_processes(const Entry& entry, Disk disk = Disk::kStays);
   // What the cell wrote is on disk: its own, and the volumes it has.
   Result<> sync_disks(const StoredCell& stored);
   Result<SnapshotAnswer> snapshot_still(const SnapshotRequest& request);
@@ -144,6 +149,7 @@ class Cells {
 
   Parts parts_;
   IdLocks locks_;
+  CreateTurns turns_;
   std::shared_mutex layers_in_use_;  // shared: a create; exclusive: a removal
   mutable std::mutex mutex_;
   std::map<std::string, Entry> table_;

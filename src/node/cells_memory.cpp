@@ -168,7 +168,7 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
                                               const StoredCell& stored, CellInfo& info) {
   TRY(const std::string dump, choose_dump(request));
   if (dump.empty()) {
-    return build(request, spec, stored);
+    return build(request, spec, stored, info);
   }
   runtime::CellSpec restored = spec;
   restored.from_dump = parts_.dumps.path(dump);
@@ -182,7 +182,7 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
   } else {
     restored.before_resume = [] { return renew_randomness(); };
   }
-  auto entry = build(request, std::move(restored), stored);
+  auto entry = build(request, std::move(restored), stored, info);
   info.restored = entry.has_value();
   if (entry || !own) {
     return own ? finish_restore(dump, std::move(entry)) : std::move(entry);
@@ -199,7 +199,7 @@ Result<Cells::Entry> Cells::build_with_memory(const CreateRequest& request,
   }
   TRY_DO(parts_.runtime.destroy({request.id, 0, 0}));
   TRY_DO(parts_.dumps.remove(dump));
-  return build(request, spec, stored);
+  return build(request, spec, stored, info);
 }
 
 Result<Cells::Entry> Cells::finish_restore(const std::string& dump, Result<Entry> entry) {

@@ -23,11 +23,12 @@ Result<std::shared_ptr<NetworkSockets>> Cells::open_network(const std::string& i
   TRY(Entry entry, require_running(id));
   if (entry.network == nullptr) {
     TRY(auto made, parts_.runtime.open_network({id, entry.stored.pid, entry.stored.start_time}));
-    entry.network = std::make_shared<NetworkSockets>(std::move(made.tcp), std::move(made.udp),
-                                                     std::move(made.dns));
+    TRY(entry.network,
+        ParkedSockets::park({std::move(made.tcp), std::move(made.udp), std::move(made.dns)}));
     put(entry);
   }
-  return entry.network;
+  TRY(NetworkSockets sockets, entry.network->copies());
+  return std::make_shared<NetworkSockets>(std::move(sockets));
 }
 
 // Without the lock: a pause or a dump of the cell may take long, and this changes nothing.

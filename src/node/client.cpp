@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "base/strings.h"
+#include "node/call_lane.h"
 #include "node/client_connection.h"
 #include "node/limits.h"
 
@@ -38,7 +39,6 @@ class NodeClient final : public Node {
  public:
   NodeClient(io::Reactor& reactor, std::string socket_path)
       : reactor_(reactor), socket_path_(std::move(socket_path)) {}
-  ~NodeClient() override { CHECK(in_use_ == 0 && waiting_ == 0); }
 
   Task<HelloAnswer> hello() override {
     CO_TRY(const auto answer, co_await call(encode_plain(RequestKind::kHello)));
@@ -46,9 +46,10 @@ class NodeClient final : public Node {
   }
   Task<CellInfo> create(CreateRequest request) override {
     // From a snapshot it is a copy of it, where the pool cannot do better; memory comes from disk.
-    auto created = request.from_snapshot.empty() && !request.restore_memory
-                       ? call(encode(request))
-                       : slow_call(encode(request));
+    const bool slow = !request.from_snapshot.empty() || request.restore_memory;
+    auto created = slow                    ? slow_call(encode(request))
+                   : request.in_background ? call_in(background_, encode(request))
+                                           : call(encode(request));
     CO_TRY(auto answer, co_await std::move(created));
     CO_TRY(CellInfo info, decode_cell(answer.payload));
     if (!answer.fds.empty()) {
@@ -58,7 +59,10 @@ class NodeClient final : public Node {
     co_return std::move(info);
   }
   Task<> destroy(DestroyRequest request) override {
-    auto destroyed = request.sync ? slow_call(encode(request)) : call(encode(request));
+    // Whoever keeps a disk goes on with it, and somebody waits for that.
+    auto destroyed = request.sync         ? slow_call(encode(request))
+                     : request.keep_upper ? call(encode(request))
+                                          : call_in(ending_, encode(request));
     CO_TRY_DO(co_await std::move(destroyed));
     co_return ok();
   }
@@ -164,9 +168,12 @@ class NodeClient final : public Node {
   // A connection for one call. What is not given back is closed.
   class Lease {
    public:
-    Lease(NodeClient& client, std::unique_ptr<Connection> connection)
-        : client_(&client), connection_(std::move(connection)) {
-      ++client_->in_use_;
+    // REQUIRES: a place in connections_, which is left with it.
+    explicit Lease(NodeClient& client) : client_(&client) {
+      if (!client_->idle_.empty()) {
+        connection_ = std::move(client_->idle_.back());
+        client_->idle_.pop_back();
+      }
     }
     Lease(Lease&& other) noexcept
         : client_(std::exchange(other.client_, nullptr)),
@@ -174,10 +181,11 @@ class NodeClient final : public Node {
     Lease& operator=(Lease&&) = delete;
     ~Lease() {
       if (client_ != nullptr) {
-        --client_->in_use_;
-        client_->freed_.set();
+        client_->connections_.leave();
       }
     }
+    bool has_connection() const { return connection_ != nullptr; }
+    void connect(std::unique_ptr<Connection> connection) { connection_ = std::move(connection); }
     Connection& operator*() { return *connection_; }
     void give_back() { client_->idle_.push_back(std::move(connection_)); }
 
@@ -190,65 +198,40 @@ class NodeClient final : public Node {
     return with_deadline(kCallTimeout, exchange(std::move(request)));
   }
   // One that waits for a disk.
-  Task<Answer> slow_call(std::string request) {
-    return with_deadline(kCommitTimeout, exchange_in_turn(std::move(request)));
+  Task<Answer> slow_call(std::string request) { return call_in(slow_, std::move(request)); }
+  Task<Answer> call_in(CallLane& lane, std::string request) {
+    return with_deadline(kCommitTimeout, exchange_in(lane, std::move(request)));
   }
   Task<Answer> exchange(std::string request);
-  Task<Answer> exchange_in_turn(std::string request);
-  Task<Lease> lease();
-  Task<> wait_for(::atl::Event& freed);
+  Task<Answer> exchange_in(CallLane& lane, std::string request);
   Task<> start_watch();
 
   io::Reactor& reactor_;
   const std::string socket_path_;
   std::vector<std::unique_ptr<Connection>> idle_;
-  std::size_t in_use_ = 0;
-  std::size_t waiting_ = 0;
-  ::atl::Event freed_;
-  std::size_t slow_ = 0;
-  ::atl::Event slow_freed_;
+  CallLane connections_{kMaxClientConnections};
+  CallLane slow_{kMaxSlowCalls};
+  CallLane background_{kMaxBackgroundCalls};
+  CallLane ending_{kMaxEndingCalls};
   std::unique_ptr<Connection> watching_;
 };
 
-Task<> NodeClient::wait_for(::atl::Event& freed) {
-  if (waiting_ >= kMaxWaitingCalls) {
-    co_return fail(Code::kResourceExhausted, "too many requests wait for the node");
-  }
-  ++waiting_;
-  freed.clear();
-  auto waited = co_await freed.wait();
-  --waiting_;
-  co_return waited;
-}
-
-Task<Answer> NodeClient::exchange_in_turn(std::string request) {
-  while (slow_ >= kMaxSlowCalls) {
-    CO_TRY_DO(co_await wait_for(slow_freed_));
-  }
-  ++slow_;
+Task<Answer> NodeClient::exchange_in(CallLane& lane, std::string request) {
+  CO_TRY_DO(co_await lane.enter());
   auto answer = co_await exchange(std::move(request));
-  --slow_;
-  slow_freed_.set();
+  lane.leave();
   co_return std::move(answer);
-}
-
-Task<NodeClient::Lease> NodeClient::lease() {
-  while (in_use_ >= kMaxClientConnections) {
-    CO_TRY_DO(co_await wait_for(freed_));
-  }
-  if (!idle_.empty()) {
-    Lease lease{*this, std::move(idle_.back())};
-    idle_.pop_back();
-    co_return lease;
-  }
-  CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
-  co_return Lease{*this, std::move(connection)};
 }
 
 Task<Answer> NodeClient::exchange(std::string request) {
   for (;;) {
-    const bool reused = !idle_.empty();
-    CO_TRY(Lease lease, co_await this->lease());
+    CO_TRY_DO(co_await connections_.enter());
+    Lease lease{*this};
+    const bool reused = lease.has_connection();
+    if (!reused) {
+      CO_TRY(auto connection, Connection::open(reactor_, socket_path_));
+      lease.connect(std::move(connection));
+    }
     const auto sent = co_await (*lease).send(request);
     if (!sent && sent.error().code == Code::kUnavailable && reused) {
       idle_.clear();  // the node has restarted: it never saw this request, so it may be sent again

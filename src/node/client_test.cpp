@@ -253,6 +253,39 @@ TEST_F(NodeClientTest, SlowCallsDoNotTakeEveryConnection) {
   ASSERT_TRUE(run(call_while_others_are_slow(*client_, runtime_)));
 }
 
+Task<> make_ahead(Node& node, std::string id) {
+  auto made = co_await node.create(
+      {.id = std::move(id), .hostname = "box", .layers = {"base-1"}, .in_background = true});
+  EXPECT_TRUE(made.has_value());
+  co_return ok();
+}
+
+// All of them hang until the other create and the other calls have been answered.
+Task<> create_while_others_are_made_ahead(Node& node, testing::FakeRuntime& runtime) {
+  Scope ahead{co_await current_context()};
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    ahead.spawn("ahead", make_ahead(node, concat("ahead", i)));
+  }
+  auto made =
+      co_await with_deadline(std::chrono::seconds{20},
+                             node.create({.id = "asked", .hostname = "box", .layers = {"base-1"}}));
+  EXPECT_TRUE(made.has_value()) << "one that somebody waits for";
+  auto ended = co_await with_deadline(std::chrono::seconds{20}, node.destroy({.id = "asked"}));
+  EXPECT_TRUE(ended.has_value());
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    runtime.release_create(concat("ahead", i));
+  }
+  co_return co_await ahead.join();
+}
+
+TEST_F(NodeClientTest, WhatIsMadeAheadDelaysNobody) {
+  for (std::size_t i = 0; i < kMaxClientConnections + 4; ++i) {
+    runtime_.hold_create(concat("ahead", i));
+  }
+  ASSERT_TRUE(run(create_while_others_are_made_ahead(*client_, runtime_)));
+  EXPECT_EQ(runtime_.count(), kMaxClientConnections + 4) << "all of them came in the end";
+}
+
 TEST_F(NodeClientTest, GarbageGetsAnErrorAndTheServerLives) {
   const Fd raw = connect_raw();
   for (const std::string& bytes :

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 
+#include "node/long_lived_fd.h"
+
 namespace atl::node {
 namespace {
 
@@ -48,6 +50,7 @@ DeathWatch::~DeathWatch() {
 }
 
 Result<> DeathWatch::add(Ticket ticket, Fd pidfd) {
+  pidfd = keep_long(std::move(pidfd));
   const std::lock_guard guard{mutex_};
   TRY_DO(add_to_epoll(epoll_.get(), pidfd.get(), ticket));
   CHECK(pidfds_.emplace(ticket, std::move(pidfd)).second);

@@ -122,6 +122,15 @@ TEST_F(NodeNetworkTest, AnEndedCellLeavesNoDescriptorBehind) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST_F(NodeNetworkTest, ACellCostsTheNodeTwoDescriptors) {
+  const std::size_t before = open_descriptors();
+  for (const char* id : {"a", "b", "c"}) {
+    ASSERT_TRUE(cells_->create(request(id)));
+  }
+  // One that stands for the process, one for three sockets; and the fake has one itself.
+  EXPECT_EQ(open_descriptors(), before + std::size_t{3} * 3);
+}
+
 TEST_F(NodeNetworkTest, KindsOfSocketsAreChecked) {
   ASSERT_TRUE(run(client_->create(request("a"))));
   for (const auto& bad : {SocketRequest{.id = "a", .type = static_cast<SocketType>(9)},

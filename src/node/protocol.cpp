@@ -178,6 +178,7 @@ CreateRequest read_create(ByteReader& in) {
     view.id = in.string();
     request.views.push_back(std::move(view));
   }
+  request.in_background = in.boolean();
   return request;
 }
 
@@ -277,6 +278,7 @@ std::string encode(const CreateRequest& request) {
   for (const View& view : request.views) {
     out.u8(static_cast<std::uint8_t>(view.kind)).string(view.id);
   }
+  out.boolean(request.in_background);
   return std::move(out).bytes();
 }
 

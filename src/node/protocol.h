@@ -124,6 +124,8 @@ struct CreateRequest {
   bool mount_is_root = false;
   // Only of a build cell that stands on the empty layer alone: what it looks at is hostile.
   std::vector<View> views;
+  // Nobody waits for this cell: it is made ahead, and lets those that somebody waits for pass.
+  bool in_background = false;
 };
 
 struct DestroyRequest {

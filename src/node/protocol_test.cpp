@@ -49,6 +49,15 @@ TEST(NodeProtocol, CreateSurvivesTheTrip) {
   EXPECT_EQ(decoded->create.limits.process_count, 512U);
   EXPECT_EQ(decoded->create.limits.disk_bytes, 10ULL << 30);
   EXPECT_TRUE(decoded->create.existing_upper);
+  EXPECT_FALSE(decoded->create.in_background);
+}
+
+TEST(NodeProtocol, WhatNobodyWaitsForSaysSo) {
+  CreateRequest request = good_create();
+  request.in_background = true;
+  const auto decoded = decode_request(encode(request));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->create.in_background);
 }
 
 TEST(NodeProtocol, OnlyAnEmptyBuildCellHasViews) {

@@ -17,7 +17,6 @@
 namespace atl::node {
 namespace {
 
-constexpr std::uint32_t kIdsPerBlock = kIdsPerSlot * kSlotsPerBlock;
 static_assert(static_cast<std::uint64_t>(kFirstHostId) +
                   static_cast<std::uint64_t>(kIdsPerBlock) * kBlockCount ==
               0xF0000000);
@@ -100,7 +99,7 @@ std::string UidRanges::claim_path(std::uint32_t block) const {
 void UidRanges::add_block(std::uint32_t block) {
   blocks_.insert(block);
   for (std::uint32_t slot = 0; slot < kSlotsPerBlock; ++slot) {
-    free_.push_back(kFirstHostId + block * kIdsPerBlock + slot * kIdsPerSlot);
+    free_.push_back(kFirstHostId + block * kIdsPerBlock + slot * kSlotDistance);
   }
 }
 
@@ -175,7 +174,7 @@ Result<std::uint32_t> UidRanges::take() {
 
 Result<> UidRanges::take_exactly(std::uint32_t base) {
   const auto block = block_of(base);
-  if (!block || (base - kFirstHostId) % kIdsPerSlot != 0) {
+  if (!block || block_of(std::uint64_t{base} + kIdsPerSlot - 1) != block) {
     return fail(Code::kInvalidArgument, concat("no id range begins at ", base));
   }
   const std::lock_guard guard{mutex_};
@@ -187,11 +186,14 @@ Result<> UidRanges::take_exactly(std::uint32_t base) {
     }
     TRY_DO(write_claim(*block));
   }
-  const auto slot = std::ranges::find(free_, base);
-  if (slot == free_.end()) {
+  const auto overlaps = [base](std::uint32_t other) {
+    return (other > base ? other - base : base - other) < kIdsPerSlot;
+  };
+  if (std::ranges::any_of(taken_, overlaps)) {
     return fail(Code::kAlreadyExists, concat("the id range at ", base, " is in use"));
   }
-  free_.erase(slot);
+  // An earlier build's slots began elsewhere: whatever has an id of it is out of use.
+  std::erase_if(free_, overlaps);
   taken_.insert(base);
   return {};
 }
@@ -199,7 +201,9 @@ Result<> UidRanges::take_exactly(std::uint32_t base) {
 void UidRanges::give_back(std::uint32_t base) {
   const std::lock_guard guard{mutex_};
   CHECK(taken_.erase(base) == 1);
-  free_.push_back(base);
+  if ((base - kFirstHostId) % kIdsPerBlock % kSlotDistance == 0) {
+    free_.push_back(base);
+  }  // else an earlier build's: what it overlapped is free again at the next start
 }
 
 Result<> UidRanges::close() {

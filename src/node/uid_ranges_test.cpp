@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "base/fd.h"
 
@@ -45,17 +47,51 @@ class UidRangesTest : public ::testing::Test {
   std::string directory_;
 };
 
-TEST_F(UidRangesTest, SlotsAreAlignedInRangeAndDistinct) {
+TEST_F(UidRangesTest, SlotsAreInRangeAndNeverOverlap) {
   const auto ranges = open("one");
   std::set<std::uint32_t> seen;
   for (std::uint32_t i = 0; i < 3 * kSlotsPerBlock; ++i) {
     const auto base = ranges->take();
     ASSERT_TRUE(base) << base.error().message;
-    EXPECT_EQ(*base % kIdsPerSlot, 0U);
     EXPECT_GE(*base, kFirstHostId);
     EXPECT_LE(*base, 0xF0000000U - kIdsPerSlot);
     EXPECT_TRUE(seen.insert(*base).second);
   }
+  std::uint32_t before = 0;
+  for (const std::uint32_t base : seen) {
+    EXPECT_GE(base - before, kIdsPerSlot);
+    before = base;
+  }
+}
+
+// How Linux finds a user: kernel/user.c.
+TEST_F(UidRangesTest, TheKernelFindsTheUsersOfSandboxesInChainsOfEqualLength) {
+  const auto ranges = open("one");
+  constexpr std::uint32_t kChains = 128;
+  for (const std::uint32_t user : {0U, 1000U}) {
+    std::map<std::uint32_t, unsigned> chains;
+    for (std::uint32_t i = 0; i < kChains; ++i) {
+      const std::uint32_t uid = ranges->take().value() + user;
+      ++chains[((uid >> 7) + uid) % kChains];
+    }
+    for (const auto& [chain, length] : chains) {
+      EXPECT_LE(length, 4U) << "of chain " << chain;
+    }
+  }
+}
+
+TEST_F(UidRangesTest, ACellOfAnEarlierBuildKeepsItsIdsToItself) {
+  const auto ranges = open("one");
+  const std::uint32_t old_base = kFirstHostId + 3 * kIdsPerSlot;
+  ASSERT_TRUE(ranges->take_exactly(old_base));
+  EXPECT_TRUE(ranges->take_exactly(old_base + kIdsPerSlot)) << "its neighbour";
+  EXPECT_FALSE(ranges->take_exactly(old_base + 1));
+  for (std::uint32_t i = 0; i < kSlotsPerBlock; ++i) {
+    const std::uint32_t base = ranges->take().value();
+    EXPECT_TRUE(base + kIdsPerSlot <= old_base || base >= old_base + 2 * kIdsPerSlot) << base;
+  }
+  ranges->give_back(old_base);
+  EXPECT_TRUE(ranges->take_exactly(old_base));
 }
 
 TEST_F(UidRangesTest, TwoInstallationsNeverOverlap) {
@@ -127,7 +163,7 @@ TEST_F(UidRangesTest, ABlockWithProcessesIsRespectedEvenUnclaimed) {
 }
 
 TEST_F(UidRangesTest, ARunningCellOfALostClaimGetsItsBlockBackUnlessTaken) {
-  const std::uint32_t in_block_5 = kFirstHostId + 5 * kSlotsPerBlock * kIdsPerSlot;
+  const std::uint32_t in_block_5 = kFirstHostId + 5 * kIdsPerBlock;
   const auto one = open("one");
   EXPECT_TRUE(one->take_exactly(in_block_5));
   EXPECT_EQ(claim(5), directory_ + "/one\n");
@@ -160,8 +196,8 @@ TEST_F(UidRangesTest, CloseReleasesTheClaims) {
 TEST_F(UidRangesTest, CloseKeepsTheClaimOfABlockInUse) {
   const auto ranges = open("one");
   ASSERT_TRUE(ranges->take());
-  ASSERT_TRUE(ranges->take_exactly(kFirstHostId + 5 * kSlotsPerBlock * kIdsPerSlot));
-  ranges->give_back(kFirstHostId + 5 * kSlotsPerBlock * kIdsPerSlot);
+  ASSERT_TRUE(ranges->take_exactly(kFirstHostId + 5 * kIdsPerBlock));
+  ranges->give_back(kFirstHostId + 5 * kIdsPerBlock);
   EXPECT_TRUE(ranges->close());
   EXPECT_EQ(claim(0), directory_ + "/one\n");
   EXPECT_EQ(claim(5), "");

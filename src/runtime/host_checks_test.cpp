@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "runtime/namespaces/sandbox_bounds.h"
 #include "runtime/room.h"
 
 namespace atl::runtime {
@@ -30,6 +31,20 @@ TEST(HostChecksTest, SharedBudgetsAreLookedAt) {
   ASSERT_NE(core, checks.end());
   const bool piped = read_file("/proc/sys/kernel/core_pattern").value_or("").starts_with('|');
   EXPECT_EQ(core->verdict == HostCheck::Verdict::kOk, !piped);
+}
+
+TEST(HostChecksTest, WhatBoundsTheNumberOfSandboxesIsNamed) {
+  using namespaces::sandbox_bounds;
+  const auto few_files = sandbox_bounds({.open_files = 4096,
+                                         .namespaces = 100'000,
+                                         .processes = 4'000'000,
+                                         .memory_bytes = 64ULL << 30});
+  EXPECT_EQ(few_files.front().what, "open files per process");
+  EXPECT_EQ(few_files.front().sandboxes, 1024U);
+  EXPECT_EQ(sandbox_bounds({.open_files = 1'000'000, .namespaces = 700}).front().what,
+            "namespaces");
+  EXPECT_EQ(sandbox_bounds({.open_files = 10}).front().sandboxes, 0U);
+  EXPECT_EQ(sandbox_bounds({}).front().what, "memory cgroups") << "nothing else is known";
 }
 
 // The trial is what cells do; if it says no where cells run, doctor lies.

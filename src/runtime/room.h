@@ -156,6 +156,9 @@ class Runtime {
   // Kills every process of the cell, waits for them, removes its cgroups. Idempotent; also
   // cleans up what a half-done create of a killed process left.
   virtual Result<> destroy(const CellRecord& record) = 0;
+  // The same of a cell whose disk nobody uses again: what its file systems have to write when they
+  // go, they write later. REQUIRES: the next on that disk, if any, is its removal.
+  virtual Result<> destroy_with_disk(const CellRecord& record) { return destroy(record); }
   virtual Result<> set_limits(const std::string& id, const Limits& limits) = 0;
   virtual Result<Usage> usage(const std::string& id) = 0;
   virtual Result<> freeze(const std::string& id) = 0;

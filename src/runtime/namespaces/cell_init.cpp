@@ -36,47 +36,17 @@
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/mount_transfer.h"
+#include "runtime/namespaces/own_descriptors.h"
 #include "runtime/namespaces/volume_mounts.h"
 
 namespace atl::runtime::namespaces {
 namespace {
 
-constexpr int kFirstKeptFd = 32;  // above everything the guest or criu gets
 // As many as the guest serves at once: a burst waits, it is not refused.
 constexpr int kGuestBacklog = 1024;
 
 int result(long returned) {
   return returned < 0 ? errno : 0;
-}
-
-// Other threads' creates may be under way: without this, this child would keep their channels
-// open and hide the end of file that tells their children that the node died.
-int close_other_descriptors(CellState& state) {
-  state.channel_fd = ::fcntl(state.channel_fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
-  if (state.channel_fd < 0) {
-    return errno;
-  }
-  int kept[kMaxCgroupFds + 1] = {state.channel_fd};
-  std::size_t count = 1;
-  for (const int fd : state.plan.cgroup_fds) {
-    kept[count++] = fd;
-  }
-  for (std::size_t i = 1; i < count; ++i) {  // insertion sort: no library calls here
-    for (std::size_t j = i; j > 0 && kept[j] < kept[j - 1]; --j) {
-      const int swapped = kept[j];
-      kept[j] = kept[j - 1];
-      kept[j - 1] = swapped;
-    }
-  }
-  unsigned from = 0;
-  for (std::size_t i = 0; i <= count; ++i) {
-    const unsigned until = i < count ? static_cast<unsigned>(kept[i]) : ~0U;
-    if (until > from && ::syscall(SYS_close_range, from, until - (i < count ? 1 : 0), 0) != 0) {
-      return errno;
-    }
-    from = until + 1;
-  }
-  return 0;
 }
 
 // Joining by writing "0" into "tasks" is deliberate: a thread that moves itself needs no

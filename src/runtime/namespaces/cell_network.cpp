@@ -14,9 +14,6 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr int kBacklog = 1024;
-// The host's /proc shows the settings of whoever looks.
-constexpr const char* kLowPorts = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
-constexpr const char* kReusePorts = "/proc/sys/net/ipv4/tcp_tw_reuse";
 
 // The kernel has done everything when the send returns, so the answers are there. The only one
 // without a failure is that to the last message.
@@ -61,23 +58,6 @@ int send_messages(int protocol, const std::string& bytes) {
   }
   ::close(fd);
   return error;
-}
-
-// A kernel without the setting does as it does.
-void write_setting(const char* path, char value) {
-  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    [[maybe_unused]] const ssize_t wrote = ::write(fd, &value, 1);
-    ::close(fd);
-  }
-}
-
-void adjust_settings() {
-  // Servers in sandboxes listen where they do elsewhere, whoever runs them.
-  write_setting(kLowPorts, '0');
-  // Ports of closed connections are used again after a second. Without it 14,000 connections to one
-  // place within a minute make each further one cost 2 ms of search.
-  write_setting(kReusePorts, '1');
 }
 
 bool set(int fd, int level, int name, int value) {
@@ -147,9 +127,6 @@ int build_network(const NetworkPlan& plan) {
   int error = send_messages(NETLINK_ROUTE, plan.routing);
   if (error == 0) {
     error = send_messages(NETLINK_NETFILTER, plan.rules);
-  }
-  if (error == 0) {
-    adjust_settings();
   }
   return error;
 }

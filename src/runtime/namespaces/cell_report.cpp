@@ -1,5 +1,6 @@
 #include "runtime/namespaces/cell_report.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -10,6 +11,8 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr std::size_t kFdBytes = kNetworkSocketCount * sizeof(int);
+
+constexpr char kOwnDescriptors = 'o';
 
 struct Envelope {
   Envelope() {
@@ -26,6 +29,29 @@ struct Envelope {
 };
 
 }  // namespace
+
+int send_own_descriptors(int channel) {
+  return ::send(channel, &kOwnDescriptors, 1, MSG_NOSIGNAL) == 1 ? 0 : errno;
+}
+
+Result<> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms) {
+  pollfd waiting[2] = {{channel, POLLIN, 0}, {pidfd, POLLIN, 0}};
+  int ready = 0;
+  do {
+    ready = ::poll(waiting, 2, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  StepReport report{};
+  const ssize_t got = ::recv(channel, &report, sizeof report, MSG_DONTWAIT);
+  if (got == 1) {
+    return {};
+  }
+  if (got == sizeof report) {
+    return fail(cell_step_error(report));
+  }
+  return ready == 0 ? fail(Code::kDeadlineExceeded, "the cell did not begin in time")
+                    : fail(Code::kResourceExhausted,
+                           "the cell was killed before it began (is its memory limit too small?)");
+}
 
 int send_ready(int channel, const int (&fds)[kNetworkSocketCount]) {
   Envelope envelope;

@@ -1,4 +1,5 @@
-// The child's last word before it becomes the guest or criu, with the sockets of its network.
+// The child's words to the node: that it has descriptors of its own, and its last before it becomes
+// the guest or criu, with the sockets of its network.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,11 @@
 #include "runtime/room.h"
 
 namespace atl::runtime::namespaces {
+
+// The child's first word. Returns 0 or an errno.
+int send_own_descriptors(int channel);
+// The parent's half; fails when the child did, or when it has ended (`pidfd`).
+Result<> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms);
 
 // The child's half; a descriptor of -1 stands for no network. Returns 0 or an errno.
 int send_ready(int channel, const int (&fds)[kNetworkSocketCount]);

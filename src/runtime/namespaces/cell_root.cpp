@@ -203,13 +203,20 @@ int show_views(CellState& state) {
   return remount_read_only("root/views") != 0 ? errno : 0;
 }
 
-// They are the writer's own namespaces' whichever /proc they are written through.
+// They are the writer's own namespaces' whichever /proc they are written through. Through the
+// cell's own it costs the same however many cells there are: in the host's each network namespace
+// leaves an entry of the same name, and all of them are looked at for each.
 void write_sysctls(const CellState& state) {
   // Behind the seccomp rule: no user namespace may be made in the cell, by anyone, ever.
   write_sysctl("root/proc/sys/user/max_user_namespaces", "0", 1);
   if (state.plan.resolver_file == nullptr) {
     // As Docker does: port 80 needs no privilege, the network is the cell's own.
     write_sysctl("root/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", 1);
+  }
+  if (state.plan.network != nullptr) {
+    // Ports of closed connections are used again after a second. Without it 14,000 connections to
+    // one place within a minute make each further one cost 2 ms of search.
+    write_sysctl("root/proc/sys/net/ipv4/tcp_tw_reuse", "1", 1);
   }
 }
 

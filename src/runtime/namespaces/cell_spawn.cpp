@@ -169,6 +169,7 @@ Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std
   int pidfd = -1;
   clone_args arguments{};
   arguments.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  arguments.flags |= CLONE_FILES;  // until the child's first step, see cell_init.cpp
   if (!plan.restore) {
     arguments.flags |= CLONE_NEWPID;  // else criu makes it
   }
@@ -351,11 +352,12 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
       .time_offsets = texts.time_offsets.empty() ? nullptr : texts.time_offsets.c_str()};
   TRY(Cloned cloned, clone_child(plan, places, spec.uid_base));
   Child child{cloned.pid, std::move(cloned.pidfd)};
-  theirs.reset();
   const auto start_time = outfit_child(blueprint, spec, child, ours.get());
   if (!start_time) {
     return fail(start_time.error());
   }
+  TRY_DO(wait_for_own_descriptors(ours.get(), child.pidfd(), kCreateTimeoutMs));
+  theirs.reset();  // not before: it was the child's too
   Cell cell;
   if (plan.restore) {
     TRY(cell, restore_cell(ours.get(), spec, {child.pid(), blueprint.proc_masks}));

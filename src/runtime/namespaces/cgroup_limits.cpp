@@ -55,6 +55,11 @@ Result<> write_memory(const LimitTarget& target, std::uint64_t bytes) {
 }
 
 Result<> write_cpu(const LimitTarget& target, std::uint32_t millis) {
+  // As much as there is needs no limit; and the kernel looks at every group there is to check one.
+  if (target.fresh && millis >= 1000ULL * std::thread::hardware_concurrency() &&
+      std::thread::hardware_concurrency() > 0) {
+    return {};
+  }
   const std::uint64_t quota = millis * kCpuPeriodMicroseconds / 1000;
   if (target.hierarchy.version2) {
     return write_existing_at(target.cell_fd, "cpu.max",
@@ -210,6 +215,20 @@ Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage)
     usage.process_count = static_cast<std::uint32_t>(count);
   }
   return {};
+}
+
+bool wait_until_unpopulated(int cell_fd, std::chrono::milliseconds at_most) {
+  const Fd events{::openat(cell_fd, "cgroup.events", O_RDONLY | O_CLOEXEC)};
+  char text[256];
+  const ssize_t got = events ? ::pread(events.get(), text, sizeof text, 0) : -1;
+  if (got < 0) {
+    return false;
+  }
+  if (keyed_number({text, static_cast<std::size_t>(got)}, "populated") != 0U) {
+    pollfd waiting{events.get(), POLLPRI, 0};
+    ::poll(&waiting, 1, static_cast<int>(at_most.count()));
+  }
+  return true;
 }
 
 Result<bool> read_frozen(const CgroupHierarchy& hierarchy, int cell_fd) {

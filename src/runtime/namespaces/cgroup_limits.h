@@ -30,6 +30,8 @@ Result<> read_usage(const CgroupHierarchy& hierarchy, int cell_fd, Usage& usage)
 
 // REQUIRES: freezing is the hierarchy's duty. Freezing returns when everything has stopped.
 Result<> write_frozen(const CgroupHierarchy& hierarchy, int cell_fd, bool frozen);
+// Of version 2, by event. False when it cannot be known.
+bool wait_until_unpopulated(int cell_fd, std::chrono::milliseconds at_most);
 Result<bool> read_frozen(const CgroupHierarchy& hierarchy, int cell_fd);
 
 }  // namespace atl::runtime::namespaces

@@ -272,6 +272,15 @@ Result<std::vector<int>> CgroupTree::processes(const std::string& id) const {
   return std::vector<int>{pids.begin(), pids.end()};
 }
 
+void CgroupTree::wait_for_exits(const std::string& id, std::chrono::milliseconds at_most) const {
+  const CgroupHierarchy* hierarchy = find(Duty::kFreeze);
+  const bool tells = hierarchy != nullptr && hierarchy->version2;
+  const auto cell = tells ? open_cell(*hierarchy, id) : Result<Fd>{Fd{}};
+  if (!cell || !*cell || !wait_until_unpopulated(cell->get(), at_most)) {
+    std::this_thread::sleep_for(kRemovePause);
+  }
+}
+
 bool CgroupTree::contains(const std::string& id, int pid) const {
   const auto text = read_file(concat("/proc/", pid, "/cgroup"));
   if (!text) {

@@ -47,6 +47,8 @@ class CgroupTree {
   Result<std::vector<std::string>> list() const;
   // Host pids of the cell's processes, as far as they are visible.
   Result<std::vector<int>> processes(const std::string& id) const;
+  // Until no process is in the cell's cgroup, at most so long. Version 1 tells nobody: a pause.
+  void wait_for_exits(const std::string& id, std::chrono::milliseconds at_most) const;
   bool contains(const std::string& id, int pid) const;
   Result<> remove_instance();
 

@@ -16,6 +16,7 @@
 #include "runtime/namespaces/landlock.h"
 #include "runtime/namespaces/network_plan.h"
 #include "runtime/namespaces/overlay_trial.h"
+#include "runtime/namespaces/sandbox_bounds.h"
 #include "runtime/room.h"
 
 namespace atl::runtime {
@@ -26,6 +27,7 @@ using Verdict = HostCheck::Verdict;
 
 constexpr std::uint64_t kWantedOpenFiles = 1U << 16;  // what a process in a cell gets at most
 constexpr std::uint64_t kWantedHostFiles = 4'000'000;
+constexpr std::uint64_t kWantedSandboxes = 5'000;
 constexpr std::uint64_t kWantedUserNamespaces = 1024;
 
 HostCheck check_kernel() {
@@ -178,6 +180,19 @@ HostCheck check_open_files() {
   return check;
 }
 
+// How many cells at once, and what would have to be raised for more.
+HostCheck check_sandbox_count() {
+  const auto bounds = namespaces::sandbox_bounds(namespaces::read_host_allowance());
+  const auto& first = bounds.front();
+  HostCheck check{"number of sandboxes", Verdict::kOk,
+                  concat("about ", first.sandboxes, " at once, bounded by ", first.what), ""};
+  if (first.sandboxes < kWantedSandboxes) {
+    check.verdict = Verdict::kDegraded;
+    check.advice = first.advice;
+  }
+  return check;
+}
+
 // Everybody but root is refused when the host has this many, so cells must not get near it.
 HostCheck check_host_files() {
   const auto text = read_file("/proc/sys/fs/file-max");
@@ -254,6 +269,7 @@ std::vector<HostCheck> check_host() {
       check_device("KVM", "/dev/kvm",
                    "optional: needed only for sandboxes with their own kernel; enable "
                    "virtualisation in the firmware or nested virtualisation in the host"),
+      check_sandbox_count(),
       check_open_files(),
       check_host_files(),
       check_core_dumps(),

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
-#include <thread>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -29,6 +28,7 @@
 #include "runtime/namespaces/network_visit.h"
 #include "runtime/namespaces/proc_masks.h"
 #include "runtime/namespaces/process.h"
+#include "runtime/namespaces/remains.h"
 #include "runtime/namespaces/restored_fences.h"
 #include "runtime/namespaces/seccomp_policy.h"
 #include "runtime/namespaces/volume_mounts.h"
@@ -174,17 +174,8 @@ class NamespacesRuntime final : public Runtime {
     return Cell{record, std::move(pidfd)};
   }
 
-  Result<> destroy(const CellRecord& record) override {
-    TRY_DO(check_id(record.id));
-    TRY_DO(kill_still(record.id));
-    auto pidfd = open_process(record.pid, record.start_time);
-    // A zombie of ours is in no cgroup any more, but must be reaped.
-    if (pidfd && (is_dead(pidfd->get()) || cgroups_.contains(record.id, record.pid))) {
-      TRY_DO(kill_cell(record.id, pidfd->get()));
-    }
-    TRY_DO(kill_rest(record.id));
-    return cgroups_.remove(record.id);
-  }
+  Result<> destroy(const CellRecord& record) override { return end(record, false); }
+  Result<> destroy_with_disk(const CellRecord& record) override { return end(record, true); }
 
   Result<> set_limits(const std::string& id, const Limits& limits) override {
     TRY_DO(check_id(id));
@@ -228,12 +219,28 @@ class NamespacesRuntime final : public Runtime {
   Result<std::vector<std::string>> list() override { return cgroups_.list(); }
 
   Result<> close() override {
+    remains_.wait_until_gone();
     TRY_DO(cgroups_.remove_instance());
     TRY_DO(blueprint_.guests->close());
     return remove_stage(blueprint_.stage_dir);
   }
 
  private:
+  Result<> end(const CellRecord& record, bool with_disk) {
+    TRY_DO(check_id(record.id));
+    TRY_DO(kill_still(record.id));
+    auto pidfd = open_process(record.pid, record.start_time);
+    // A zombie of ours is in no cgroup any more, but must be reaped.
+    if (pidfd && (is_dead(pidfd->get()) || cgroups_.contains(record.id, record.pid))) {
+      Fd root = with_disk ? hold_root(record.pid) : Fd{};
+      const auto killed = kill_cell(record.id, pidfd->get());
+      remains_.leave(std::move(root));
+      TRY_DO(killed);
+    }
+    TRY_DO(kill_rest(record.id));
+    return cgroups_.remove(record.id);
+  }
+
   Result<> kill_cell(const std::string& id, int pidfd) {
     TRY_DO(kill_process(pidfd));
     cgroups_.let_killed_die(id);
@@ -274,7 +281,7 @@ class NamespacesRuntime final : public Runtime {
           TRY_DO(kill_cell(id, pidfd.get()));
         }
       }
-      std::this_thread::sleep_for(kKillPause);  // dead members leave the list a moment later
+      cgroups_.wait_for_exits(id, kKillPause);  // dead members leave the list a moment later
     }
     return fail(Code::kUnavailable, concat("cell ", id, " has processes that do not end"));
   }
@@ -294,6 +301,7 @@ class NamespacesRuntime final : public Runtime {
   CgroupTree cgroups_;
   CriuTools tools_;
   Capabilities capabilities_;
+  Remains remains_;
 };
 
 }  // namespace

@@ -1,0 +1,60 @@
+// What a cell has of the node's descriptors (nothing), and the node of a cell's file system
+// (nothing for long).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/strings.h"
+#include "runtime/cell_fixture.h"
+
+namespace atl::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t count_entries(const std::string& path) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator{path}, fs::directory_iterator{}));
+}
+
+using CellDescriptorsTest = testing::CellFixture;
+
+TEST_F(CellDescriptorsTest, ACellThatEndsWithItsDiskIsGoneAndLaterItsFileSystemToo) {
+  const std::size_t before = count_entries("/proc/self/fd");
+  const CellSpec spec = make_spec("one");
+  const auto cell = create(spec);
+  ASSERT_TRUE(cell) << cell.error().message;
+  const auto ended = runtime().destroy_with_disk(cell->record);
+  ASSERT_TRUE(ended) << ended.error().message;
+  EXPECT_FALSE(runtime().adopt(cell->record));
+  EXPECT_EQ(runtime().list().value_or(std::vector<std::string>{"?"}), std::vector<std::string>{});
+  EXPECT_GT(fs::remove_all(spec.upper_dir), 0U) << "its disk is nobody's";
+  EXPECT_TRUE(runtime().destroy_with_disk(cell->record)) << "once more";
+  const std::size_t expected = before + 1;  // the pidfd of `cell`
+  while (count_entries("/proc/self/fd") > expected) {
+    std::this_thread::yield();
+  }
+}
+
+// As many as the node has with a thousand cells.
+TEST_F(CellDescriptorsTest, DescriptorsOfTheNodeStayItsOwn) {
+  std::vector<Fd> kept;
+  for (int i = 0; i < 2000; ++i) {
+    kept.emplace_back(::fcntl(STDERR_FILENO, F_DUPFD, 1024));
+    ASSERT_TRUE(kept.back());
+  }
+  const auto cell = create("one");
+  ASSERT_TRUE(cell) << cell.error().message;
+  EXPECT_EQ(ask("one", "ping"), "pong 1");
+  for (const Fd& fd : kept) {
+    ASSERT_GE(::fcntl(fd.get(), F_GETFD), 0) << "the child closed one of the node's";
+  }
+  EXPECT_LT(count_entries(concat("/proc/", cell->record.pid, "/fd")), 16U);
+}
+
+}  // namespace
+}  // namespace atl::runtime
