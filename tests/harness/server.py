@@ -20,7 +20,7 @@ from harness import kernel
 from harness.client import Client
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-BIN_DIR = pathlib.Path(os.environ.get("ATOLL_BIN_DIR", REPOSITORY / "build" / "bin"))
+BIN_DIR = pathlib.Path(os.environ.get("ATOLL_BIN_DIR", REPOSITORY / "build" / "bin")).resolve()
 READY_LINE = re.compile(rb"(https?)://([0-9.]+|\[[0-9a-f:]+\]):([0-9]+)")
 # A first start on a machine without a cached template bootstraps one.
 READY_SECONDS = 420
