@@ -10,7 +10,7 @@ def judged(number, text, told, good, form="{:.2f}"):
     if told is None:
         return {"goal": number, "text": text, "measured": "", "verdict": "not measured"}
     if told["value"] is None:
-        return {"goal": number, "text": text, "measured": "; ".join(told["unstable"]),
+        return {"goal": number, "text": text, "measured": ", ".join(told["unstable"]),
                 "verdict": "unstable"}
     return {"goal": number, "text": text, "measured": form.format(told["value"]),
             "verdict": verdict(told["value"], good)}
@@ -49,8 +49,10 @@ def storm(figures, count):
     yield judged(3, "no failure", plain(at(told, "failures")), lambda value: value == 0, "{}")
     yield judged(3, f"all {count} alive together", plain(at(told, "alive")),
                  lambda value: value == count, "{}")
-    yield judged(4, f"≤ 400 KiB of memory for each of {count} idle ones",
-                 plain(at(told, "memory_after_idle", "mem_available_kib")),
+    weight, noise = plain(at(told, "memory_after_idle", "mem_available_kib")), at(told, "memory_noise")
+    if weight is not None and noise:
+        weight = {"value": None, "unstable": noise}
+    yield judged(4, f"≤ 400 KiB of memory for each of {count} idle ones", weight,
                  lambda value: value <= 400, "{} KiB")
 
 

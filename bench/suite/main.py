@@ -26,11 +26,11 @@ def measure(place, name):
 
 
 def earlier(directory):
-    """The parts of the report that is there, for a run that adds to it."""
+    """The report that is there, for a run that adds to it."""
     path = directory / "report.json"
     if os.environ.get("KEEP") and path.exists():
-        return json.loads(path.read_text())["parts"]
-    return {}
+        return json.loads(path.read_text())
+    return {"parts": {}, "versions": {}, "absent": {}}
 
 
 def main():
@@ -38,7 +38,8 @@ def main():
         raise SystemExit("bench: needs root")
     options = Options.from_environment()
     directory = pathlib.Path(os.environ.get("REPORT_DIR", TOP / "docs" / "bench"))
-    machine, parts, failed = host.describe(), earlier(directory), []
+    machine, whole, failed = host.describe(), earlier(directory), []
+    parts = whole["parts"]
     with Place(options, os.environ.get("ATOLL_BIN_DIR", TOP / "build" / "bin")) as place:
         for name in PARTS:
             if name not in options.parts:
@@ -49,11 +50,12 @@ def main():
                 traceback.print_exc()
                 failed.append(f"{name}: {error}")
         place.stop_server()
-        versions = rivals.versions(place)
+        if place.present:
+            whole |= {"versions": rivals.versions(place), "absent": place.absent}
     figures = {name: part["figures"] for name, part in parts.items()}
-    whole = {"date": datetime.date.today().isoformat(), "machine": machine, "versions": versions,
-             "absent": place.absent, "goals": goals.judge(figures, options.storm),
-             "parts": {name: parts[name] for name in PARTS if name in parts}}
+    whole |= {"date": datetime.date.today().isoformat(), "machine": machine,
+              "goals": goals.judge(figures, options.storm),
+              "parts": {name: parts[name] for name in PARTS if name in parts}}
     report.write(whole, directory)
     say("\nbench: goals")
     report.show(report.goal_rows(whole["goals"]), say)

@@ -29,6 +29,7 @@ class Place:
         self.bin_dir = pathlib.Path(bin_dir).resolve()
         self.ends = contextlib.ExitStack()
         self.server = self.client = None
+        self.present = []
         self.absent = {}  # contestants that do not run here, and why
 
     def __enter__(self):

@@ -16,7 +16,7 @@ BASELINE = TOP / "bench" / "baseline.json"
 # How much worse than the baseline is a failure.
 INSTRUCTION_MARGIN = 1.10
 RATIO_MARGIN = 2.0
-BLOCKS, ROUNDS = 5, 20
+BLOCKS, ROUNDS = 4, 15
 CREATE_RATIO = "create to output / pooled floor"
 EXEC_RATIO = "exec / spawn over HTTP"
 PYTHON_RATIO = "create to Python result / python3 -c"
@@ -52,6 +52,10 @@ def measure_ratios(bin_dir):
     return values
 
 
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
 def complaints(measured, baseline, margins):
     """What is worse than the baseline by more than its margin, and what has none."""
     found = []
@@ -61,7 +65,7 @@ def complaints(measured, baseline, margins):
             if stored is None:
                 found.append(f"{name} has no baseline")
             elif value > stored * margin:
-                found.append(f"{name}: {value:.4g}, the baseline is {stored:.4g}; more than "
+                found.append(f"{name}: {number(value)}, the baseline is {number(stored)}; more than "
                              f"{margin:g} times of it is a regression")
         for name in set(baseline.get(kind, {})) - set(measured[kind]):
             found.append(f"{name} is in the baseline and was not measured")
@@ -72,8 +76,8 @@ def show(measured, baseline):
     for kind, values in measured.items():
         for name, value in values.items():
             stored = baseline.get(kind, {}).get(name)
-            relation = f"{value / stored:6.2f} of the baseline {stored:.4g}" if stored else ""
-            say(f"  {kind:13} {name:40} {value:10.4g}   {relation}")
+            relation = f"{value / stored:6.2f} of the baseline {number(stored)}" if stored else ""
+            say(f"  {kind:13} {name:40} {number(value):>10}   {relation}")
 
 
 def main():

@@ -22,6 +22,8 @@ HOW = f"""\
 * The floors: `bench/floor.cpp` does the bare system calls of a sandbox (all namespaces, cgroup,
   overlay, capabilities, seccomp); “pooled” has it waiting and is timed from a byte to the exit
   status, “from nothing” includes making it. `bench/spawn_server.cpp` is the physical one over HTTP.
+* Memory is the difference of MemAvailable; when it moves by itself more than 40 KiB for each sandbox,
+  no figure is given.
 * Growth measures its first level again at the end; when the two differ too much, no ratio is given.
 
 ## How to repeat it
@@ -38,15 +40,14 @@ report from the run before only when it is asked for: `make bench KEEP=1 PARTS=g
 def markdown_table(told):
     lines = [f"\n**{told['title']}**" if told["title"] else "", ""]
     lines.append("| " + " | ".join(told["columns"]) + " |")
-    lines.append("|" + "|".join(" --- " if index == 0 else " ---: "
-                                for index, _ in enumerate(told["columns"])) + "|")
+    lines.append("|" + "|".join(" ---: " if name else " --- " for name in told["columns"]) + "|")
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
               for row in told["rows"]]
     return lines + ([f"\n{told['note']}"] if told["note"] else [])
 
 
 def goal_rows(goals):
-    return {"title": "", "note": "", "columns": ["goal", "", "measured", "verdict"],
+    return {"title": "", "note": "", "columns": ["goal", "", "measured", ""],
             "rows": [[str(each["goal"]), each["text"], each["measured"], each["verdict"]]
                      for each in goals]}
 
@@ -86,7 +87,9 @@ def markdown(report, pictures):
              f"{machine['memory_mib']} MiB, {machine['system']}, Linux {machine['kernel']}; load "
              f"average before: {machine['load_before']}.", "",
              "Against: " + "; ".join(f"{name} ({version})" if name not in version else version
-                                     for name, version in report["versions"].items()) + ".", "",
+                                     for name, version in report["versions"].items()) + "."
+             + "".join(f" Not here: {name} ({reason})." for name, reason in
+                       report["absent"].items()), "",
              "## Goals", *markdown_table(goal_rows(report["goals"])), ""]
     for name, (_, title) in pictures.items():
         lines += [f"![{title}]({name})", ""]

@@ -67,6 +67,7 @@ def available(place):
         else:
             lines = (done.stderr or done.stdout).strip().splitlines()
             place.absent[name] = lines[-1][-200:] if lines else f"exit status {done.returncode}"
+    place.present = [name for name, _ in found]
     for name, reason in place.absent.items():
         say(f"bench: {name} does not take part: {reason}")
     return found
@@ -100,7 +101,7 @@ def versions(place):
     """What took part, as it says itself."""
     told = {}
     for name, program, _ in candidates(place, place.bundle()):
-        if program and name not in place.absent:
+        if name in place.present:
             done = subprocess.run([program, "--version"], capture_output=True, text=True)
             told[name] = (done.stdout or done.stderr).strip().splitlines()[0]
     return told

@@ -53,14 +53,14 @@ def summary(microseconds):
 
 
 def disturbances(reference):
-    """Why a block with this reference says nothing; empty when it does."""
+    """Why a block with this reference says nothing; empty when it says something."""
     found = []
     if len(reference) < FEWEST_SAMPLES:
-        return [f"only {len(reference)} samples of the reference"]
+        return [f"{len(reference)} samples"]
     if (wide := spread(reference)) > MOST_SPREAD:
-        found.append(f"spread of the reference {wide:.2f} > {MOST_SPREAD}")
+        found.append(f"spread {wide:.2f}")
     if (moved := drift(reference)) > MOST_DRIFT:
-        found.append(f"drift of the reference {moved:.2f} > {MOST_DRIFT}")
+        found.append(f"drift {moved:.2f}")
     return found
 
 
@@ -75,7 +75,7 @@ class Ratio:
         return self.value is not None
 
     def text(self):
-        return f"{self.value:.2f}" if self.stable else f"unstable ({'; '.join(self.reasons)})"
+        return f"{self.value:.2f}" if self.stable else f"unstable: {', '.join(self.reasons)}"
 
     def json(self):
         return {"value": self.value, "unstable": self.reasons}
@@ -88,7 +88,7 @@ def ratio(above, below, reference):
     reasons = disturbances(reference)
     parts = [median(one) / median(other) for one, other in zip(thirds(above), thirds(below))]
     if not reasons and max(parts) / min(parts) > MOST_DRIFT:
-        reasons = [f"the ratio itself moved from {min(parts):.2f} to {max(parts):.2f}"]
+        reasons = [f"moved from {min(parts):.2f} to {max(parts):.2f}"]
     if reasons:
         return Ratio(None, reasons)
     return Ratio(round(median(above) / median(below), 3), [])

@@ -39,6 +39,8 @@ def test_storm_and_memory():
     assert told["no failure"] == "missed"
     assert told["all 1000 alive together"] == "met"
     assert told["≤ 400 KiB of memory for each of 1000 idle ones"] == "missed"
+    told = verdicts({"storm": {"1000": storm | {"memory_noise": ["moves by 90 KiB"]}}})
+    assert told["≤ 400 KiB of memory for each of 1000 idle ones"] == "unstable"
 
 
 def test_growth_names_each_operation():

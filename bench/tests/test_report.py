@@ -14,6 +14,7 @@ def whole(tables=()):
     machine = {"cores": 2, "cpu": "x", "virtual": "y", "memory_mib": 1, "system": "z", "kernel": "6",
                "load_before": 0, "commit": "abc"}
     return {"date": "2026-01-01", "machine": machine, "versions": {"bwrap": "bubblewrap 1"},
+            "absent": {"docker": "no engine"},
             "goals": [{"goal": 1, "text": "fast", "measured": "1.0", "verdict": "met"}],
             "parts": {"create": {"title": "Create", "tables": list(tables), "notes": [],
                                  "figures": {"bars": {"a": 0.5, "b": 120.0}}},
@@ -35,6 +36,7 @@ def test_written_twice_is_the_same(tmp_path):
     assert json.loads((tmp_path / "one" / "report.json").read_text())["goals"][0]["goal"] == 1
     text = (tmp_path / "one" / "README.md").read_text()
     assert "| 1 | fast | 1.0 | met |" in text and "(growth.svg)" in text
+    assert "bwrap (bubblewrap 1). Not here: docker (no engine)." in text
 
 
 def test_plots_are_well_formed():

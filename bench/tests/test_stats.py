@@ -48,7 +48,7 @@ def test_a_quiet_block_gives_a_ratio():
 def test_a_disturbed_reference_refuses(reference, why):
     told = stats.ratio(quiet(30), quiet(10), reference)
     assert not told.stable and told.value is None
-    assert told.text().startswith("unstable (") and why in told.text()
+    assert told.text().startswith("unstable: ") and why in told.text()
     assert told.json()["value"] is None and told.json()["unstable"]
 
 
