@@ -51,7 +51,9 @@ class Place:
     # The server -----------------------------------------------------------------------------------
     def start_server(self, *extra, data_dir=None):
         self.stop_server()
-        self.server = Server(data_dir=data_dir, bin_dir=self.bin_dir, extra=extra).start()
+        # Known before it starts: an interruption meanwhile must find it.
+        self.server = Server(data_dir=data_dir, bin_dir=self.bin_dir, extra=extra)
+        self.server.start()
         self.client = Client(self.bin_dir, self.server.url(), self.server.key)
         return self.server
 

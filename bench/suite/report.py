@@ -62,11 +62,12 @@ def plots(report):
                               title)
     growth = report["parts"].get("growth", {}).get("figures")
     if growth:
-        levels = [level for level in growth["p50_ms"] if level.isdigit()]
+        levels = [level for level in growth["p50_ms"] if level.isdigit() or level == "past"]
         series = {name: [growth["p50_ms"][level][name] / first for level in levels]
                   for name, first in growth["p50_ms"]["1"].items()}
+        labels = ["1, with history" if level == "past" else level for level in levels]
         title = "p50 by the number of live sandboxes, relative to one"
-        made["growth.svg"] = (svg.lines(title, levels, series, limit=1.3), title)
+        made["growth.svg"] = (svg.lines(title, labels, series, limit=1.3), title)
     storms = report["parts"].get("storm", {}).get("figures", {})
     if len(storms) > 1:
         title = "KiB of memory for each idle sandbox (MemAvailable)"
