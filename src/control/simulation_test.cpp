@@ -29,6 +29,8 @@ class FaultyStore final : public store::Store {
   explicit FaultyStore(store::Store& inner) : inner_(inner) {}
   std::function<FakeNode::Fault()> fault;
 
+  Result<> together(std::span<store::StorePart> parts) override { return inner_.together(parts); }
+  Result<> sync() override { return inner_.sync(); }
   Result<> check() override { return inner_.check(); }
   Result<std::vector<store::Team>> list_teams() override { return inner_.list_teams(); }
   Result<> put_api_key(const store::ApiKey& key) override { return inner_.put_api_key(key); }

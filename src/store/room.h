@@ -1,15 +1,18 @@
 // What Atoll remembers, behind one narrow door.
 //
-// Values in, values out; every call blocks and is one transaction. Calls are safe from any thread
+// Values in, values out; every call blocks and is one transaction, or a part of one (together()).
+// Calls are safe from any thread
 // and are serialised inside. Every change of a sandbox is a compare-and-set on its (status,
 // generation), and writes its outbox event in the same transaction, so nothing can be announced
 // that did not happen, and nothing can happen unannounced. Only store/ knows which engine it is.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -261,9 +264,23 @@ struct Template {
   bool operator==(const Template&) const = default;
 };
 
+// One of several things that are done together.
+struct StorePart {
+  std::function<void()> run;  // calls the store
+  bool durable = false;       // set when it made a durable change
+};
+
 class Store {
  public:
   virtual ~Store() = default;
+
+  // Runs the parts in order on this thread and commits what they change at once: each can fail
+  // alone, and an error of the whole means that none of them has happened. Durable ones are so
+  // only after sync().
+  virtual Result<> together(std::span<StorePart> parts) = 0;
+  // Everything committed before it was called survives a power cut when it returns. Commits of
+  // other threads go on meanwhile.
+  virtual Result<> sync() = 0;
 
   // Can it answer?
   virtual Result<> check() = 0;

@@ -99,10 +99,11 @@ class NativeApiTest : public testing::Test {
   Metrics metrics_;
   io::Reactor reactor_;
   std::unique_ptr<store::Store> store_ = *store::open_sqlite_store(directory_.path() + "/atoll.db");
-  io::OffloadPool pool_{"store", 1, 100};
+  control::StoreThread store_thread_{*store_, 100};
+  io::OffloadPool pool_{"archive", 1, 100};
   control::FakeNode node_;
   control::FakeGuest guest_{reactor_, directory_.path() + "/guest.sock"};
-  control::StoreAccess access_{*store_, &pool_};
+  control::StoreAccess access_{*store_, &store_thread_};
   control::Identity identity_{access_, clock_};
   control::Sandboxes sandboxes_{access_, node_, clock_, metrics_, {.max_sandboxes = 3}};
   control::Contexts contexts_{reactor_, sandboxes_, clock_};

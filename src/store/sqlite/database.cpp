@@ -167,13 +167,87 @@ Error Database::last_error(std::string_view what) const {
   return Error{code_from_sqlite(status), concat(what, ": ", text), "store"};
 }
 
+bool Database::in_transaction() const {
+  return sqlite3_get_autocommit(handle_) == 0;
+}
+
+Result<> Database::commit() {
+  TRY(auto statement, prepare("COMMIT"));
+  TRY_DO(statement->run());
+  ATOLL_FAULT_POINT("store.commit.done");
+  return {};
+}
+
+void Database::leave_log_to(LogWatcher watcher, std::int64_t max_pages) {
+  log_watcher_ = std::move(watcher);
+  max_log_pages_ = max_pages;
+  const auto committed = [](void* self, sqlite3*, const char*, int pages) {
+    auto& database = *static_cast<Database*>(self);
+    database.log_watcher_(pages);
+    if (pages > database.max_log_pages_) {
+      (void)database.copy_log();
+    }
+    return SQLITE_OK;
+  };
+  sqlite3_wal_hook(handle_, committed, this);  // in the place of SQLite's own
+}
+
+Result<> Database::copy_log() {
+  if (sqlite3_wal_checkpoint_v2(handle_, "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr) !=
+      SQLITE_OK) {
+    return fail(last_error("copying the log into the database"));
+  }
+  return {};
+}
+
+Group::Group(Database& database) : database_(database) {
+  CHECK(database.group_ == nullptr && !database.in_transaction());
+  database.group_ = this;
+}
+
+Group::~Group() {
+  database_.group_ = nullptr;
+  if (database_.in_transaction()) {
+    (void)database_.execute("ROLLBACK");
+  }
+}
+
+Result<> Group::begin_part(bool durable) {
+  if (begun_ && !database_.in_transaction()) {
+    return fail(Code::kAborted, "an earlier change took the whole group with it", "store");
+  }
+  if (!begun_) {
+    TRY(auto begin, database_.prepare("BEGIN IMMEDIATE"));
+    TRY_DO(begin->run());
+    begun_ = true;
+  }
+  durable_ = durable_ || durable;
+  TRY(auto savepoint, database_.prepare("SAVEPOINT part"));
+  return savepoint->run();
+}
+
+Result<> Group::end() {
+  if (!begun_) {
+    return {};
+  }
+  // SQLite rolls everything back by itself when it cannot go on, for want of room for example.
+  if (!database_.in_transaction()) {
+    return fail(Code::kUnavailable, "a change of the same moment could not be written", "store");
+  }
+  return database_.commit();
+}
+
 Result<std::unique_ptr<Transaction>> Transaction::begin(Database& database, bool durable) {
+  if (database.group_ != nullptr) {
+    TRY_DO(database.group_->begin_part(durable));
+    return std::unique_ptr<Transaction>{new Transaction{database, durable, true}};
+  }
   // synchronous=FULL makes the commit of a WAL transaction sync the log, and with it every commit
   // before it. The setting can only change between transactions.
   if (durable) {
     TRY_DO(database.execute("PRAGMA synchronous=FULL"));
   }
-  std::unique_ptr<Transaction> transaction{new Transaction{database, durable}};
+  std::unique_ptr<Transaction> transaction{new Transaction{database, durable, false}};
   transaction->open_ = false;
   TRY(auto statement, database.prepare("BEGIN IMMEDIATE"));
   TRY_DO(statement->run());
@@ -183,6 +257,12 @@ Result<std::unique_ptr<Transaction>> Transaction::begin(Database& database, bool
 
 Transaction::~Transaction() {
   // What fails here has already failed: SQLite rolls back by itself when it cannot go on.
+  if (part_) {
+    if (open_ && database_.in_transaction()) {
+      (void)database_.execute("ROLLBACK TO part; RELEASE part");
+    }
+    return;
+  }
   if (open_) {
     (void)database_.execute("ROLLBACK");
   }
@@ -193,10 +273,13 @@ Transaction::~Transaction() {
 
 Result<> Transaction::commit() {
   TRY_DO(ATOLL_FAULT_CHECK("store.commit.begun"));
-  TRY(auto statement, database_.prepare("COMMIT"));
-  TRY_DO(statement->run());
+  if (part_) {
+    TRY(auto release, database_.prepare("RELEASE part"));
+    TRY_DO(release->run());
+  } else {
+    TRY_DO(database_.commit());
+  }
   open_ = false;
-  ATOLL_FAULT_POINT("store.commit.done");
   return {};
 }
 

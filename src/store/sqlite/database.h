@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -61,17 +63,53 @@ class Database {
   Result<std::unique_ptr<Statement>> prepare(const char* sql);
   Result<> execute(const char* sql);  // any number of statements without rows
   std::int64_t changed_rows() const;
+  // From here on commits do not copy the log into the database: somebody else does, who is told
+  // how long it is after each. Beyond `max_pages` a commit copies after all.
+  using LogWatcher = std::function<void(std::int64_t pages)>;
+  void leave_log_to(LogWatcher watcher, std::int64_t max_pages);
+  // Copies what it can of the log without keeping anybody waiting; syncs both files.
+  Result<> copy_log();
   Error last_error(std::string_view what) const;
 
  private:
   friend class Transaction;
+  friend class Group;
+  bool in_transaction() const;
+  Result<> commit();
   explicit Database(sqlite3* handle) : handle_(handle) {}
 
   sqlite3* handle_;
   std::map<const char*, sqlite3_stmt*> statements_;
+  class Group* group_ = nullptr;
+  LogWatcher log_watcher_;
+  std::int64_t max_log_pages_ = 0;
 };
 
-// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit().
+// While it lives, the transactions of its database are parts of one: each can fail and be undone
+// alone, and all that did not are committed by end(). When that fails, none of them happened, and
+// also those that had seemed to succeed have failed.
+class Group {
+ public:
+  explicit Group(Database& database);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // Whether a part since the last call wanted to be durable. Making it so is up to the caller.
+  bool take_durable() { return std::exchange(durable_, false); }
+  Result<> end();
+
+ private:
+  friend class Transaction;
+  Result<> begin_part(bool durable);
+
+  Database& database_;
+  bool begun_ = false;
+  bool durable_ = false;
+};
+
+// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit(). In a Group it is a
+// savepoint of the group's own.
 class Transaction {
  public:
   // A durable transaction makes its commit reach the disk before it returns.
@@ -83,10 +121,12 @@ class Transaction {
   Result<> commit();
 
  private:
-  Transaction(Database& database, bool durable) : database_(database), durable_(durable) {}
+  Transaction(Database& database, bool durable, bool part)
+      : database_(database), durable_(durable), part_(part) {}
 
   Database& database_;
   bool durable_;
+  bool part_;  // of a Group
   bool open_ = true;
 };
 

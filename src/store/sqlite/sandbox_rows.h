@@ -6,14 +6,17 @@
 
 namespace atl::store {
 
-// Parameter: an id, or "" for all.
+#define ATOLL_SANDBOX_COLUMNS                                                                  \
+  "id, team_id, template, layers, status, generation, env, memory_bytes, cpu_millis,"          \
+  " process_count, disk_bytes, auto_resume, ttl_seconds, hard_ttl_seconds, expires_at,"        \
+  " hard_expires_at, labels, failure, claimed_at, created_at, updated_at, coalesce(name, '')," \
+  " idle_ttl_seconds, parent_id, ephemeral_tmp, mounts"
 inline constexpr const char* kFindSandbox =
-    "SELECT id, team_id, template, layers, status, generation, env, memory_bytes, cpu_millis,"
-    " process_count, disk_bytes, auto_resume, ttl_seconds, hard_ttl_seconds, expires_at,"
-    " hard_expires_at, labels, failure, claimed_at, created_at, updated_at, coalesce(name, ''),"
-    " idle_ttl_seconds, parent_id, ephemeral_tmp, mounts FROM sandboxes"
-    " WHERE id = ?1 OR ?1 = '' ORDER BY created_at, id";
-// The row that a statement of kFindSandbox stands on.
+    "SELECT " ATOLL_SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?";
+inline constexpr const char* kListSandboxes =
+    "SELECT " ATOLL_SANDBOX_COLUMNS " FROM sandboxes ORDER BY created_at, id";
+#undef ATOLL_SANDBOX_COLUMNS
+// The row that a statement of one of these stands on.
 Result<Sandbox> read_sandbox(Statement& row);
 
 Result<> insert_row(Database& database, const Sandbox& sandbox);

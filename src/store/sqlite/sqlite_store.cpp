@@ -1,7 +1,9 @@
-// The Store on one SQLite connection behind one mutex.
+// The Store on one SQLite connection behind one mutex. The mutex is recursive because the parts of
+// a group are calls like all others, made while the group holds it.
 //
 // WAL with synchronous=NORMAL: a commit is a write to the log, no fsync, and survives a crash of
-// this process. A durable change switches to synchronous=FULL for its own commit.
+// this process. A durable change alone switches to synchronous=FULL for its own commit; among
+// others it is synced after theirs, without keeping the next commits waiting.
 #include <mutex>
 
 #include "base/strings.h"
@@ -9,6 +11,8 @@
 #include "store/sqlite/claim_keys.h"
 #include "store/sqlite/columns.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/log_copier.h"
+#include "store/sqlite/log_syncer.h"
 #include "store/sqlite/record_rows.h"
 #include "store/sqlite/relative_rows.h"
 #include "store/sqlite/sandbox_rows.h"
@@ -23,7 +27,15 @@ namespace {
 
 class SqliteStore final : public Store {
  public:
-  explicit SqliteStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  SqliteStore(std::unique_ptr<Database> database, std::unique_ptr<LogCopier> copier,
+              const std::string& path)
+      : database_(std::move(database)), copier_(std::move(copier)), syncer_(path) {
+    database_->leave_log_to([this](std::int64_t pages) { copier_->note_length(pages); },
+                            kMaxLogPages);
+  }
+
+  Result<> together(std::span<StorePart> parts) override;
+  Result<> sync() override;
 
   Result<> check() override;
   Result<std::vector<Team>> list_teams() override;
@@ -98,9 +110,25 @@ class SqliteStore final : public Store {
   // After a compare-and-set that changed nothing: says why.
   Result<> explain_unchanged(const std::string& id, const Expected& expected);
 
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;
   std::unique_ptr<Database> database_;
+  std::unique_ptr<LogCopier> copier_;
+  LogSyncer syncer_;
 };
+
+Result<> SqliteStore::together(std::span<StorePart> parts) {
+  const std::lock_guard lock{mutex_};
+  Group group{*database_};
+  for (StorePart& part : parts) {
+    part.run();
+    part.durable = group.take_durable();
+  }
+  return group.end();
+}
+
+Result<> SqliteStore::sync() {
+  return syncer_.sync();
+}
 
 Result<> SqliteStore::check() {
   const std::lock_guard lock{mutex_};
@@ -313,7 +341,7 @@ Result<Sandbox> SqliteStore::find_sandbox(const std::string& id) {
   const std::lock_guard lock{mutex_};
   TRY(auto statement, database_->prepare(kFindSandbox));
   TRY(const bool row, statement->bind(id).step());
-  if (!row || id.empty()) {
+  if (!row) {
     return fail(Code::kNotFound, concat("there is no sandbox ", id), "sandbox_not_found");
   }
   return read_sandbox(*statement);
@@ -321,8 +349,7 @@ Result<Sandbox> SqliteStore::find_sandbox(const std::string& id) {
 
 Result<std::vector<Sandbox>> SqliteStore::list_sandboxes() {
   const std::lock_guard lock{mutex_};
-  TRY(auto statement, database_->prepare(kFindSandbox));
-  statement->bind("");
+  TRY(auto statement, database_->prepare(kListSandboxes));
   std::vector<Sandbox> sandboxes;
   for (;;) {
     TRY(const bool row, statement->step());
@@ -410,7 +437,8 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
     return fail(std::move(migrated).error().note(concat("opening the database ", path)));
   }
   TRY_DO(mark_kept(path));
-  return std::make_unique<SqliteStore>(std::move(database));
+  TRY(auto copier, LogCopier::start(path));
+  return std::make_unique<SqliteStore>(std::move(database), std::move(copier), path);
 }
 
 }  // namespace atl::store
