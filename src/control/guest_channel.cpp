@@ -9,8 +9,10 @@
 namespace atl::control {
 namespace {
 
-constexpr std::size_t kFirstBufferBytes =
-    std::size_t{68} * 1024;  // one piece of output or file with its header
+// Most operations are done with a few hundred bytes; a stream of output or of a file fills this at
+// once and gets a buffer for whole pieces of it, with their headers.
+constexpr std::size_t kFirstBufferBytes = std::size_t{4} * 1024;
+constexpr std::size_t kStreamBufferBytes = std::size_t{68} * 1024;
 constexpr unsigned kFramesPerTurn = 256;
 
 Error describe_loss(Error error) {
@@ -91,18 +93,32 @@ Task<> GuestChannel::send_passing(guest::Kind kind, std::string_view bytes, int 
   co_return ok();
 }
 
+// REQUIRES: nothing outside borrows from the buffer.
+void GuestChannel::grow_to(std::size_t bytes) {
+  std::unique_ptr<char[]> larger{new char[bytes]};
+  if (available() > 0) {
+    std::memcpy(larger.get(), buffer_.get() + begin_, available());
+  }
+  end_ = available();
+  begin_ = 0;
+  capacity_ = bytes;
+  buffer_ = std::move(larger);
+}
+
 // Reads until `bytes` are pending. Keeps what is pending at the front when it must move it.
 Task<> GuestChannel::fill_to(std::size_t bytes) {
-  if (begin_ + bytes > buffer_.size()) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, available());
-    end_ -= begin_;
-    begin_ = 0;
-    if (buffer_.size() < bytes) {
-      buffer_.resize(std::max(bytes, kFirstBufferBytes));
+  if (begin_ + bytes > capacity_) {
+    const std::size_t first = capacity_ == 0 ? kFirstBufferBytes : kStreamBufferBytes;
+    if (bytes > capacity_) {
+      grow_to(std::max(bytes, first));
+    } else {
+      std::memmove(buffer_.get(), buffer_.get() + begin_, available());
+      end_ -= begin_;
+      begin_ = 0;
     }
   }
   while (available() < bytes) {
-    const auto room = std::span{buffer_}.subspan(end_);
+    const std::span room{buffer_.get() + end_, capacity_ - end_};
     auto reading =
         keeps_descriptors_ ? stream_->read_passing(room, descriptor_) : stream_->read(room);
     CO_TRY(const auto got, co_await std::move(reading));
@@ -110,6 +126,9 @@ Task<> GuestChannel::fill_to(std::size_t bytes) {
       co_return fail(Code::kUnavailable, "it closed the connection in the middle", "closed");
     }
     end_ += got;
+  }
+  if (end_ == capacity_ && capacity_ < kStreamBufferBytes) {
+    grow_to(kStreamBufferBytes);
   }
   co_return ok();
 }

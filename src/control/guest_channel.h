@@ -49,10 +49,12 @@ class GuestChannel {
  private:
   Task<> fill_to(std::size_t bytes);
   std::size_t available() const { return end_ - begin_; }
-  std::string_view pending() const { return std::string_view{buffer_}.substr(begin_, available()); }
+  std::string_view pending() const { return {buffer_.get() + begin_, available()}; }
+  void grow_to(std::size_t bytes);
 
   std::unique_ptr<io::Stream> stream_;
-  std::string buffer_;
+  std::unique_ptr<char[]> buffer_;  // not cleared: most of it is never used
+  std::size_t capacity_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   unsigned frames_ = 0;

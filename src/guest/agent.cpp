@@ -9,9 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "guest/file_worker.h"
 #include "guest/host_keys.h"
@@ -57,7 +61,9 @@ Result<std::unique_ptr<Agent>> Agent::create(Fd listener) {
 }
 
 Result<> Agent::start() {
-  // Every signal is blocked and only two are ever taken: SIGCHLD, and SIGPWR of the host.
+  // Nothing is ignored and nothing caught, here and so in every child: exec needs no more than the
+  // mask. Every signal is blocked and only two are ever taken: SIGCHLD, and SIGPWR of the host.
+  reset_signals();
   sigset_t all;
   sigset_t taken;
   ::sigfillset(&all);
@@ -127,6 +133,8 @@ void Agent::admit(Fd socket) {
               concat("the sandbox already serves ", kMaxConnections, " connections"),
               "resource_exhausted"});
     connection.close();
+  } else {
+    connection.try_input();  // whoever connects has something to say
   }
 }
 
@@ -330,8 +338,11 @@ void Agent::close_connections() {
 // --- children ------------------------------------------------------------------------------
 
 void Agent::on_child() {
-  signalfd_siginfo info;
-  while (::read(signals_.get(), &info, sizeof info) > 0) {
+  // Two kinds are taken, each waits at most once: one read is all.
+  std::array<signalfd_siginfo, 4> taken;
+  const ssize_t got = ::read(signals_.get(), taken.data(), sizeof taken);
+  const auto count = static_cast<std::size_t>(std::max<ssize_t>(got, 0)) / sizeof taken[0];
+  for (const auto& info : std::span{taken}.first(count)) {
     // A sender without a pid here is outside: the host is about to dump this sandbox.
     if (info.ssi_signo == SIGPWR && info.ssi_pid == 0) {
       close_connections();

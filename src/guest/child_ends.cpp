@@ -15,12 +15,20 @@ struct Pipe {
   Fd writer;
 };
 
-Result<Pipe> make_pipe() {
+Result<Pipe> make_pipe(int flags = 0) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
+  if (::pipe2(ends, O_CLOEXEC | flags) != 0) {
     return fail_errno("creating a pipe");
   }
   return Pipe{Fd{ends[0]}, Fd{ends[1]}};
+}
+
+// Of a pipe that is new: it has no other flags.
+Result<> make_waitless(const Fd& end) {
+  if (::fcntl(end.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return fail_errno("changing O_NONBLOCK");
+  }
+  return {};
 }
 
 struct Terminal {
@@ -79,7 +87,7 @@ Result<> make_input(Ends& ends, const SpawnRequest& request) {
     TRY(auto input, make_pipe());
     ends.parent.input = std::move(input.writer);
     ends.child.input = std::move(input.reader);
-    return set_nonblocking(ends.parent.input.get(), true);
+    return make_waitless(ends.parent.input);
   }
   ends.child.input = Fd{::open("/dev/null", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
   struct stat opened{};
@@ -88,18 +96,22 @@ Result<> make_input(Ends& ends, const SpawnRequest& request) {
     // No usable /dev/null: a pipe nobody writes to reads as empty just the same.
     TRY(auto empty, make_pipe());
     ends.child.input = std::move(empty.reader);
+    return {};
   }
-  return set_nonblocking(ends.child.input.get(), false);
+  if (::fcntl(ends.child.input.get(), F_SETFL, 0) != 0) {
+    return fail_errno("changing O_NONBLOCK");
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<Ends> make_ends(const SpawnRequest& request) {
   Ends ends;
-  TRY(auto status, make_pipe());
+  // Neither side ever waits: it is read when the child has closed it, and what is written fits.
+  TRY(auto status, make_pipe(O_NONBLOCK));
   ends.parent.status = std::move(status.reader);
   ends.child.status = std::move(status.writer);
-  TRY_DO(set_nonblocking(ends.parent.status.get(), true));
   if (request.channel) {
     TRY_DO(make_channel(ends));
   }
@@ -120,8 +132,8 @@ Result<Ends> make_ends(const SpawnRequest& request) {
   ends.child.output = std::move(output.writer);
   ends.parent.error_output = std::move(error_output.reader);
   ends.child.error_output = std::move(error_output.writer);
-  TRY_DO(set_nonblocking(ends.parent.output.get(), true));
-  TRY_DO(set_nonblocking(ends.parent.error_output.get(), true));
+  TRY_DO(make_waitless(ends.parent.output));
+  TRY_DO(make_waitless(ends.parent.error_output));
   return ends;
 }
 

@@ -150,7 +150,16 @@ bool Connection::wants_output() const {
   return !closed_ && !peer_gone_ && !finishing_ && output_.size() - sent_bytes_ < kMaxUnsentBytes;
 }
 
+void Connection::uncork() {
+  corked_ = false;
+  flush();
+  update_interest();
+}
+
 void Connection::flush() {
+  if (corked_) {
+    return;
+  }
   while (!closed_ && sent_bytes_ < output_.size()) {
     const ssize_t sent = ::send(socket_.get(), output_.data() + sent_bytes_,
                                 output_.size() - sent_bytes_, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -186,7 +195,7 @@ void Connection::finish() {
 void Connection::close() {
   if (!closed_) {
     closed_ = true;
-    watch_.pause();
+    watch_.mute();  // the owner's sweep stops it
     owner_.on_closed(*this);
   }
 }
@@ -203,7 +212,7 @@ void Connection::hold_input(bool hold) {
 }
 
 void Connection::update_interest() {
-  if (closed_) {
+  if (closed_ || corked_) {
     return;
   }
   const bool reading = !held_ && !input_ended_ && !finishing_;

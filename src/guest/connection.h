@@ -7,6 +7,8 @@
 // still delivered). close() and finish() only mark: the owner sweeps closed connections.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,6 +38,11 @@ class Connection {
 
   Connection(Owner& owner, Loop& loop, Fd socket, std::uint64_t serial);
   Result<> start();
+  // Reads what has come already, without waiting for an event.
+  void try_input() { on_events(EPOLLIN); }
+  // What is sent in between goes out at once, in as few pieces as possible.
+  void cork() { corked_ = true; }
+  void uncork();
 
   void send(Kind kind, std::string_view payload = {});
   void send_output(OutputHeader header, std::string_view bytes);
@@ -85,6 +92,7 @@ class Connection {
   bool peer_gone_ = false;
   bool finishing_ = false;
   bool closed_ = false;
+  bool corked_ = false;
 };
 
 }  // namespace atl::guest

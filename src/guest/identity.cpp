@@ -93,6 +93,9 @@ std::string read_account_file(const char* path) {
       break;
     }
     content.append(buffer, static_cast<std::size_t>(got));
+    if (status.st_size > 0 && content.size() >= static_cast<std::size_t>(status.st_size)) {
+      break;
+    }
   }
   return content;
 }

@@ -1,6 +1,8 @@
 #include "guest/journal.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "guest/limits.h"
 
@@ -26,6 +28,7 @@ Journal::~Journal() {
 }
 
 std::span<char> Journal::prepare() {
+  CHECK(!packed_);
   if (chunks_.empty() || chunks_.back().size == kJournalChunkBytes) {
     Chunk chunk;
     chunk.begin = end_offset_;
@@ -51,6 +54,21 @@ void Journal::commit(Stream stream, std::size_t size) {
   last.size += static_cast<std::uint32_t>(size);
   end_offset_ += size;
   budget_.used_bytes += size;
+}
+
+void Journal::pack() {
+  if (std::exchange(packed_, true) || chunks_.empty()) {
+    return;
+  }
+  Chunk& last = chunks_.back();
+  if (last.size == 0) {
+    chunks_.pop_back();
+  } else if (last.size < kJournalChunkBytes) {
+    std::unique_ptr<char[]> exact{new char[last.size]};
+    std::memcpy(exact.get(), last.bytes.get(), last.size);
+    last.bytes = std::move(exact);
+    last.marks.shrink_to_fit();
+  }
 }
 
 void Journal::trim(std::uint64_t needed_from) {

@@ -49,6 +49,10 @@ class Journal {
   std::span<char> prepare();
   // Makes the first `size` prepared bytes part of the journal.
   void commit(Stream stream, std::size_t size);
+  // Nothing more comes: gives back the room that was kept for it. A table of processes that have
+  // ended would else be mostly that, and each fork copies the tables of its pages.
+  // REQUIRES: no prepare() afterwards.
+  void pack();
   // Forgets what is too old, but nothing at or after `needed_from`.
   void trim(std::uint64_t needed_from);
 
@@ -79,6 +83,7 @@ class Journal {
   JournalBudget& budget_;
   std::uint64_t end_offset_ = 0;
   std::deque<Chunk> chunks_;
+  bool packed_ = false;
 };
 
 }  // namespace atl::guest

@@ -56,6 +56,30 @@ TEST(Journal, KeepsOrderAndStreams) {
   EXPECT_EQ(journal.read(cursor, 100).stream, Stream::kPty);
 }
 
+TEST(Journal, WhatIsPackedIsStillThere) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{5000}, kJournalChunkBytes,
+        kJournalChunkBytes + 1, 3 * kJournalChunkBytes}) {
+    JournalBudget budget{.max_bytes = 1 << 20};
+    Journal journal{1 << 20, budget};
+    std::string bytes(size, 'x');
+    for (std::size_t i = 0; i < size; i += 7) {
+      bytes[i] = static_cast<char>(i);
+    }
+    append(journal, Stream::kStdout, bytes);
+    (void)journal.prepare();  // for output that did not come
+    auto reader = journal.seek(size / 2);
+    (void)journal.read(reader, 1);
+    journal.pack();
+    journal.pack();
+    EXPECT_EQ(read_all(journal, journal.seek(0), 1000), bytes);
+    EXPECT_EQ(read_all(journal, reader, 1000), bytes.substr(std::min(size, size / 2 + 1)));
+    EXPECT_EQ(journal.end_offset(), size);
+    journal.trim(UINT64_MAX);
+    EXPECT_EQ(budget.used_bytes, size);
+  }
+}
+
 TEST(Journal, SeekReachesEveryOffset) {
   JournalBudget budget{.max_bytes = 1 << 20};
   Journal journal{1 << 20, budget};

@@ -51,6 +51,8 @@ class Watch {
   void want(std::uint32_t events);
   // Reports nothing at all until the next want().
   void pause();
+  // The same without telling the kernel, for a watch that is stopped before the next batch.
+  void mute() { paused_ = true; }
   void stop();
   bool started() const { return fd_ >= 0; }
 

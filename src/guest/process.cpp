@@ -81,13 +81,14 @@ Result<> Process::start(Spawned spawned, const SpawnRequest& request) {
     TRY_DO(watch_source(sources_[kChannelSource], std::move(spawned.channel), Stream::kChannel));
   }
   status_fd_ = std::move(spawned.status);
-  return status_watch_.start(status_fd_.get(), EPOLLIN, [this](std::uint32_t) { on_status(); });
+  // Its end is all that counts: the exec closes it, or a child that gave up.
+  return status_watch_.start(status_fd_.get(), 0, [this](std::uint32_t) { on_status(); });
 }
 
 Result<> Process::watch_source(Source& source, Fd fd, Stream stream) {
   source.stream = stream;
-  TRY_DO(source.watch.start(fd.get(), EPOLLIN,
-                            [this, &source](std::uint32_t) { on_readable(source); }));
+  TRY_DO(source.watch.start(
+      fd.get(), EPOLLIN, [this, &source](std::uint32_t events) { on_readable(source, events); }));
   source.fd = std::move(fd);
   return {};
 }
@@ -96,14 +97,14 @@ Result<> Process::watch_source(Source& source, Fd fd, Stream stream) {
 
 void Process::on_status() {
   char buffer[1024];
-  const ssize_t got = ::read(status_fd_.get(), buffer, sizeof buffer);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return;
-  }
-  if (got > 0 && status_.size() < kMaxStatusBytes) {
-    status_.append(buffer, static_cast<std::size_t>(got));
-    return;
-  }
+  ssize_t got = 0;
+  do {
+    got = ::read(status_fd_.get(), buffer, sizeof buffer);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return;
+    }
+    status_.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  } while (got > 0 && status_.size() < kMaxStatusBytes);
   status_watch_.stop();
   status_fd_.reset();
   starting_ = false;

@@ -108,7 +108,7 @@ class Process {
   Result<> watch_source(Source& source, Fd fd, Stream stream);
   void on_status();
   void on_start_failed(const Error& error);
-  void on_readable(Source& source);
+  void on_readable(Source& source, std::uint32_t events);
   // What stdout and stderr hold now goes into the journal before what is read next.
   void read_before_channel();
   void read_once(Source& source, std::size_t max_bytes);
@@ -116,6 +116,7 @@ class Process {
   void end_source(Source& source, SourceEnd end);
   void begin_drain();
   void pump(Reader& reader);
+  bool queue_for(Reader& reader);
   void settle();
   // Unread output fills the journal and its first reader may still come.
   bool waits_for_reader();

@@ -36,8 +36,11 @@ Process::OutputInodes Process::output_inodes() const {
   return {inode(sources_[0].fd), inode(sources_[1].fd)};
 }
 
-void Process::on_readable(Source& source) {
-  if (source.stream == Stream::kChannel) {
+void Process::on_readable(Source& source, std::uint32_t events) {
+  if (events == EPOLLHUP && source.stream != Stream::kPty) {
+    // Empty, and nobody is left to write: no need to make room for what does not come.
+    end_source(source, SourceEnd::kEndOfFile);
+  } else if (source.stream == Stream::kChannel) {
     // In this order: what is in the channel now was written after what the pipes hold then.
     const std::size_t available = available_bytes(source.fd);
     read_before_channel();
@@ -120,6 +123,19 @@ void Process::pump(Reader& reader) {
     return;
   }
   Connection& connection = *reader.connection;
+  // Start, output and exit that are known together are told together.
+  bool more = true;
+  while (more) {
+    connection.cork();
+    more = queue_for(reader);
+    connection.uncork();
+  }
+}
+
+// True when it stopped because the connection had enough, which it may have sent by now.
+bool Process::queue_for(Reader& reader) {
+  Connection& connection = *reader.connection;
+  bool queued = false;
   if (!reader.started_sent) {
     reader.started_sent = true;
     connection.send(Kind::kStarted, encode_number(info_.pid));
@@ -131,10 +147,12 @@ void Process::pump(Reader& reader) {
         connection.send(Kind::kExit, encode(info_.exit));
         connection.finish();
       }
-      return;
+      return false;
     }
     connection.send_output({piece.stream, piece.offset}, piece.bytes);
+    queued = true;
   }
+  return queued;
 }
 
 // Brings everything in line with the state: readers get what there is, the journal forgets what it
@@ -163,6 +181,7 @@ void Process::settle() {
   }
   if (finished()) {
     terminal_.reset();
+    journal_.pack();
     owner_.on_process_settled();
   }
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/strings.h"
 #include "guest/limits.h"
@@ -309,13 +310,14 @@ void Processes::on_deadline_changed() {
       next = deadline;
     }
   }
-  itimerspec setting{};
-  if (next) {
-    // Zero would disarm it.
-    const std::int64_t at_ms = std::max<std::int64_t>(*next, 1);
-    setting.it_value.tv_sec = at_ms / 1000;
-    setting.it_value.tv_nsec = at_ms % 1000 * 1000000;
+  // Zero disarms it.
+  const std::int64_t at_ms = next ? std::max<std::int64_t>(*next, 1) : 0;
+  if (at_ms == std::exchange(armed_at_ms_, at_ms)) {
+    return;
   }
+  itimerspec setting{};
+  setting.it_value.tv_sec = at_ms / 1000;
+  setting.it_value.tv_nsec = at_ms % 1000 * 1000000;
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr);
 }
 
@@ -324,6 +326,7 @@ void Processes::on_timer() {
   if (::read(timer_.get(), &expirations, sizeof expirations) < 0) {
     return;
   }
+  armed_at_ms_ = 0;
   const std::int64_t now_ms = monotonic_ms();
   for (const auto& process : processes_) {
     process->on_deadline(now_ms);

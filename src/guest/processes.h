@@ -78,6 +78,7 @@ class Processes final : private Process::Owner {
   std::list<Revival> revivals_;
   std::uint64_t next_serial_ = 1;
   Fd timer_;
+  std::int64_t armed_at_ms_ = 0;  // 0: not
   Watch timer_watch_;
   bool dirty_ = false;
 };

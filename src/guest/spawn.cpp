@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "base/bytes.h"
-#include "base/signals.h"
 #include "base/strings.h"
 #include "guest/child_ends.h"
 #include "guest/identity.h"
@@ -27,10 +26,12 @@ constexpr int kStatusFd = 4;
 constexpr std::uint8_t kReportRecord = 0;
 constexpr std::uint8_t kErrorRecord = 1;
 
-// Puts the child's ends at 0, 1, 2, kChannelFd and kStatusFd. Every end is first lifted out of the
-// way, so no dup2 below can overwrite one that is still needed.
+// Puts the child's ends at 0, 1, 2, kChannelFd and kStatusFd. An end that is in the way is first
+// lifted out of it, so no dup2 below can overwrite one that is still needed.
 Result<> arrange_descriptors(ChildEnds ends) {
-  const auto lift = [](const Fd& fd) { return ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 16); };
+  const auto lift = [](const Fd& fd) {
+    return fd.get() > kStatusFd ? fd.get() : ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 16);
+  };
   const bool terminal = static_cast<bool>(ends.terminal);
   const int input = lift(terminal ? ends.terminal : ends.input);
   const int output = lift(terminal ? ends.terminal : ends.output);
@@ -57,6 +58,13 @@ Result<> arrange_descriptors(ChildEnds ends) {
   ends.channel.release();
   close_from(kStatusFd + 1);
   return {};
+}
+
+// The agent ignores no signal and catches none; what it blocks is inherited.
+void unblock_signals() {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 Error become_program(const SpawnRequest& request, const rlimit& file_limit) {
@@ -89,7 +97,7 @@ Error become_program(const SpawnRequest& request, const rlimit& file_limit) {
   if (auto written = write_all(kStatusFd, encode_report({*cwd, identity->name})); !written) {
     return std::move(written).error();
   }
-  reset_signals();
+  unblock_signals();
   if (request.argv.size() == 1 && request.argv.front() == kSftpProgram) {
     ::close(kStatusFd);  // as an exec would: it has begun
     ::_exit(sftp::serve(STDIN_FILENO, STDOUT_FILENO));
