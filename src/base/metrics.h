@@ -35,11 +35,11 @@ class Gauge {
   std::atomic<std::int64_t> value_{0};
 };
 
-// Seconds, in buckets shared by all histograms (100 µs to 100 s).
+// Seconds, in buckets shared by all histograms (10 µs to 100 s).
 class Histogram {
  public:
-  static constexpr std::array<double, 13> kBoundsSeconds{
-      0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 100};
+  static constexpr std::array<double, 15> kBoundsSeconds{
+      0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 100};
   void observe_seconds(double seconds);
 
  private:

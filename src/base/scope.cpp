@@ -21,7 +21,8 @@ struct Scope::Driver {
 
 Scope::Scope(Loop& loop) : context_{&loop, &cancel_} {}
 
-Scope::Scope(TaskContext& parent) : cancel_(parent.cancel), context_{parent.loop, &cancel_} {}
+Scope::Scope(TaskContext& parent)
+    : cancel_(parent.cancel), context_{parent.loop, &cancel_, parent.trace} {}
 
 Scope::Driver Scope::drive(Scope& scope, const char* name, Task<> task) {
   Result<> result;

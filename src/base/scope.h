@@ -65,7 +65,7 @@ template <class T>
 Task<T> with_deadline(Duration duration, Task<T> task) {
   TaskContext& outer = co_await current_context();
   CancelState cancel{outer.cancel};
-  TaskContext inner{outer.loop, &cancel};
+  TaskContext inner{outer.loop, &cancel, outer.trace};
   detail::DeadlineTimer timer{*outer.loop, duration, cancel};
   auto result = co_await std::move(task).under(inner);
   if (!result && result.error().code == Code::kCancelled && timer.fired()) {
@@ -79,7 +79,7 @@ template <class T>
 Task<T> shielded(Task<T> task) {
   TaskContext& outer = co_await current_context();
   CancelState never;
-  TaskContext inner{outer.loop, &never};
+  TaskContext inner{outer.loop, &never, outer.trace};
   co_return co_await std::move(task).under(inner);
 }
 

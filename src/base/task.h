@@ -21,10 +21,13 @@
 
 namespace atl {
 
-// What a running task knows about where it runs.
+class Trace;
+
+// What a running task knows about where it runs, and for whom.
 struct TaskContext {
   Loop* loop = nullptr;
   CancelState* cancel = nullptr;
+  Trace* trace = nullptr;  // of the request it works for (base/trace.h)
 };
 
 inline Result<> ok() {

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/trace.h"
 #include "control/interpreter.h"
 #include "control/limits.h"
 
@@ -147,8 +148,10 @@ Task<GuestClient> Contexts::guest(SandboxRef sandbox) {
 }
 
 Task<Contexts::Started> Contexts::start(SandboxRef sandbox, const ContextRequest& request) {
+  co_await trace_as(Operation::kExec);
   CO_TRY_DO(validate_env(request.env, "env_vars"));
   CO_TRY(auto running, co_await sandboxes_.running(sandbox.team_id, sandbox.sandbox_id));
+  co_await mark(Step::kReady);
   guest::SpawnRequest spawn{
       .process_id = request.id.empty() ? concat("ctx-", random_hex(8)) : request.id,
       .argv = request.command,
@@ -236,11 +239,15 @@ Task<CapturedOutput> Contexts::collect_until(ProcessStream& stream, std::uint64_
   while (seen < end_offset) {
     CO_TRY(const auto event, co_await stream.next());
     if (const auto* status = std::get_if<guest::ExitStatus>(&event)) {
+      co_await mark(Step::kExit);
       process.running = false;
       process.exit = *status;
       break;
     }
     const auto& output = std::get<guest::Output>(event);
+    if (seen == 0) {
+      co_await mark(Step::kOutput);
+    }
     if (output.header.offset > seen) {
       combined.mark_truncated();  // the guest no longer had what came before
     }

@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 #include "base/strings.h"
+#include "base/trace.h"
 #include "control/limits.h"
 
 namespace atl::control {
@@ -139,6 +140,7 @@ Task<guest::FileInfo> FileWriter::finish() {
 
 Task<std::unique_ptr<GuestChannel>> GuestClient::start(Kind kind, std::string payload) const {
   CO_TRY(auto channel, co_await GuestChannel::open(*reactor_, socket_path_));
+  co_await mark(Step::kConnect);
   CO_TRY_DO(co_await channel->send(kind, std::move(payload)));
   co_return std::move(channel);
 }
@@ -168,6 +170,7 @@ Task<std::unique_ptr<ProcessStream>> GuestClient::spawn(guest::SpawnRequest requ
   CO_TRY_DO(guest::validate(request));
   CO_TRY(auto channel, co_await start(Kind::kSpawn, guest::encode(request)));
   CO_TRY(const auto payload, co_await channel->expect(Kind::kStarted, kGuestAnswerTimeout));
+  co_await mark(Step::kSpawn);
   CO_TRY(const auto pid, from_guest(guest::decode_number(payload)));
   co_return std::make_unique<ProcessStream>(std::move(channel), pid);
 }

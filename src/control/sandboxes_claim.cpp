@@ -8,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/trace.h"
 #include "control/entry.h"
 #include "control/limits.h"
 #include "control/prepared_cells.h"
@@ -73,6 +74,7 @@ Task<Sandbox> Sandboxes::claim(ClaimRequest request) {
 Task<ClaimAnswer> Sandboxes::claim_all(ClaimRequest request) {
   TaskContext& here = co_await current_context();
   const Instant begin = here.loop->now();
+  co_await trace_as(Operation::kCreate);
   auto claimed = co_await shielded(claim_once(std::move(request)));
   if (!claimed) {
     failed_claims_.add();
@@ -322,6 +324,7 @@ Result<std::vector<Sandboxes::EntryPointer>> Sandboxes::make_entries(const Claim
 Task<ClaimAnswer> Sandboxes::claim_now(ClaimRequest request) {
   ClaimAnswer answer;
   CO_TRY(auto entries, make_entries(request, answer));
+  co_await mark(Step::kAdmit);
   std::vector<Hold> holds;
   holds.reserve(entries.size());
   std::vector<Result<>> outcomes(entries.size());
@@ -364,15 +367,18 @@ Task<> Sandboxes::start_cell(EntryPointer entry, const ClaimRequest& request, Re
   Result<node::CellInfo> cell = fail(Code::kNotFound, "none is prepared");
   if (entry->prepared) {
     cell = co_await use_prepared(entry);
+    co_await mark(Step::kPool);
   }
   if (!cell) {
     cell = co_await make_cell(entry, request);
+    co_await mark(Step::kNode);
   }
   if (!cell) {
     outcome = fail(std::move(cell).error().note("starting the sandbox"));
     co_return ok();
   }
   CO_TRY_DO(co_await greet_cell(entry, *std::move(cell)));
+  co_await mark(Step::kNetwork);
   if (request.paused && !request.awake_first) {
     outcome = co_await stop_cell(entry);
   }
@@ -485,6 +491,7 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
     return store.insert_sandboxes(
         rows, key, request.origin ? store::Durability::kDurable : store::Durability::kQuick);
   });
+  co_await mark(Step::kStore);
   if (!inserted) {
     // A commit that reports failure may still have happened: look.
     auto row = co_await store_.run(

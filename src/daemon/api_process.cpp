@@ -78,6 +78,8 @@ constexpr std::size_t kResolverThreads = 8;
 constexpr std::size_t kMaxFlowFileQueue = 1024;
 constexpr std::size_t kNetworkThreads = 2;
 constexpr std::size_t kMaxNetworkQueue = 4096;
+// Clients get at most this share of the descriptors: sandboxes need theirs to be reached.
+constexpr std::size_t kClientsShare = 2;
 constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
 
 Result<std::string> read_admin_hash(int fd) {
@@ -248,7 +250,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
         concat("opening ", options.common.data_dir, "/db, here as ", layout.db_mount())));
   }
   const auto store = *std::move(opened);
-  io::OffloadPool store_thread{"store", 1, kMaxStoreQueue};
+  control::StoreThread store_thread{*store, kMaxStoreQueue};
   const control::StoreAccess access{*store, &store_thread};
   const auto node = node::connect_node(reactor, layout.node_socket());
 
@@ -485,8 +487,9 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   handler = [&e2b, next = std::move(handler)](http::Exchange& exchange) {
     return e2b.handle(exchange, next);
   };
-  http::Server server{reactor, std::move(port), std::move(handler), http::ServerLimits{},
-                      metrics, {.tls = tls}};
+  http::ServerLimits limits;
+  limits.connections = std::min(limits.connections, open_file_limit() / kClientsShare);
+  http::Server server{reactor, std::move(port), std::move(handler), limits, metrics, {.tls = tls}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};

@@ -101,4 +101,9 @@ void raise_open_files() {
   }
 }
 
+std::size_t open_file_limit() {
+  rlimit files{};
+  return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 1024;
+}
+
 }  // namespace atl::daemon

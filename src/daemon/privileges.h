@@ -20,5 +20,7 @@ Result<> enter_private_mounts();
 
 // As many descriptors as the hard limit allows.
 void raise_open_files();
+// How many descriptors this process may have.
+std::size_t open_file_limit();
 
 }  // namespace atl::daemon

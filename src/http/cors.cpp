@@ -13,7 +13,7 @@ constexpr std::string_view kMethods = "GET, HEAD, POST, PUT, PATCH, DELETE";
 // A star does not cover authorization.
 constexpr std::string_view kRequestHeaders =
     "authorization, content-type, x-api-key, x-request-id, idempotency-key, range, if-match, "
-    "if-none-match, if-range, last-event-id, accept, x-registry-auth";
+    "if-none-match, if-range, last-event-id, accept, x-registry-auth, x-atoll-timing";
 
 bool is_origin(std::string_view text) {
   const auto rest = text.starts_with("https://")  ? text.substr(8)

@@ -35,10 +35,14 @@ Task<T> before(Duration deadline, Task<T> task) {
 }  // namespace
 
 Http1Wire::Http1Wire(io::Stream& stream, Options options)
-    : stream_(stream),
-      options_(options),
-      parser_(options.role, options.limits, options.methods),
-      buffer_(new std::array<char, kInputBytes>) {}
+    : stream_(stream), options_(options), parser_(options.role, options.limits, options.methods) {}
+
+std::span<char> Http1Wire::buffer() {
+  if (buffer_ == nullptr) {
+    buffer_.reset(new std::array<char, kInputBytes>);  // not cleared: most is never used
+  }
+  return *buffer_;
+}
 
 bool Http1Wire::is_others_turn() {
   return ++operations_ % kOperationsPerTurn == 0;
@@ -63,10 +67,18 @@ Task<std::size_t> Http1Wire::read_and_count(std::span<char> buffer, bool others_
 
 Task<std::size_t> Http1Wire::fill() {
   CHECK(begin_ == end_);
-  CO_TRY(const auto got, co_await read_stream(*buffer_));
+  CO_TRY(const auto got, co_await read_stream(buffer()));
   begin_ = 0;
   end_ = got;
   co_return got;
+}
+
+Task<std::size_t> Http1Wire::fill_when_readable() {
+  CHECK(begin_ == end_);
+  buffer_.reset();
+  begin_ = end_ = 0;
+  CO_TRY_DO(co_await stream_.wait_readable());
+  co_return co_await fill();
 }
 
 Task<bool> Http1Wire::begins_with(std::string_view mark) {
@@ -79,7 +91,7 @@ Task<bool> Http1Wire::begins_with(std::string_view mark) {
     if (begun.size() == mark.size()) {
       co_return true;
     }
-    CO_TRY(const auto got, co_await read_stream(std::span{*buffer_}.subspan(end_)));
+    CO_TRY(const auto got, co_await read_stream(buffer().subspan(end_)));
     if (got == 0) {
       co_return false;
     }

@@ -1,8 +1,9 @@
 // The thin shell around the HTTP/1 parser: one stream, one small input buffer, one parser.
 //
 // Used by both sides. The buffer holds what was read but not yet consumed (part of a head, the
-// next pipelined message); large bodies are read straight into their reader's buffer. So the
-// memory of a connection does not depend on what it carries. Every read and write of a message
+// next pipelined message) and is there only while something is; large bodies are read straight into
+// their reader's buffer. So the memory of a connection does not depend on what it carries, and one
+// that waits for its next message has no buffer at all. Every read and write of a message
 // has a deadline (stall_timeout; zero means none), and a wire that never has to wait yields to
 // its neighbours on the loop now and then. One reader and one writer at a time.
 #pragma once
@@ -38,6 +39,8 @@ class Http1Wire {
 
   // Reads some bytes into the empty buffer; 0 when the peer has finished. No deadline of its own.
   Task<std::size_t> fill();
+  // The same for an idle connection: there is no buffer until there is something to read.
+  Task<std::size_t> fill_when_readable();
   // Whether the input, at the start of a connection, begins with `mark`. Reads only as long as
   // that is undecided, and consumes nothing. No deadline of its own.
   Task<bool> begins_with(std::string_view mark);
@@ -57,7 +60,11 @@ class Http1Wire {
   const std::optional<Refusal>& refusal() const { return refusal_; }
 
  private:
-  std::string_view input() const { return {buffer_->data() + begin_, end_ - begin_}; }
+  std::string_view input() const {
+    return has_input() ? std::string_view{buffer_->data() + begin_, end_ - begin_}
+                       : std::string_view{};
+  }
+  std::span<char> buffer();
   Task<std::size_t> read_directly(std::span<char> buffer);
   Task<std::size_t> read_stream(std::span<char> buffer);
   Task<std::size_t> read_and_count(std::span<char> buffer, bool others_first);
@@ -70,7 +77,7 @@ class Http1Wire {
   Options options_;
   Http1Parser parser_;
   std::optional<Refusal> refusal_;
-  std::unique_ptr<std::array<char, kInputBytes>> buffer_;
+  std::unique_ptr<std::array<char, kInputBytes>> buffer_;  // null: nothing was read yet
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   unsigned operations_ = 0;

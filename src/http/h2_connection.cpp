@@ -171,17 +171,20 @@ Task<> Http2Connection::handle(std::shared_ptr<Http2Stream> stream) {
   core_.metrics.http2_streams.add();
   core_.metrics.http2_streams_open.add(1);
   const auto refusal = stream->refusal;
-  Http2Exchange exchange{core_, session_, *stream, wake_, peer_};
+  const TaskContext& context = co_await current_context();
+  Trace trace{core_.reactor.now()};
+  TaskContext traced{context.loop, context.cancel, &trace};
+  Http2Exchange exchange{core_, session_, *stream, wake_, peer_, trace};
   Result<> handled;
   if (refusal) {
     core_.metrics.refusals.add();
     handled =
         co_await exchange.respond(error_response(refusal->status, "bad_request", refusal->reason));
   } else {
-    handled = co_await core_.handler(exchange);
+    handled = co_await core_.handler(exchange).under(traced);
+    core_.metrics.observe(trace);
   }
   (void)co_await end_exchange(exchange, *stream, handled);
-  const TaskContext& context = co_await current_context();
   core_.metrics.http2_streams_open.add(-1);
   idle_since_ = context.loop->now();
   if (--handlers_ == 0 && core_.draining) {

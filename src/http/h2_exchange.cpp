@@ -44,8 +44,8 @@ class TunnelStream final : public io::Stream {
 }  // namespace
 
 Http2Exchange::Http2Exchange(ServerCore& core, Http2Session& session, Http2Stream& stream,
-                             Event& wake, const std::string& peer)
-    : core_(core), session_(session), stream_(stream), wake_(wake), peer_(peer) {
+                             Event& wake, const std::string& peer, Trace& trace)
+    : core_(core), session_(session), stream_(stream), wake_(wake), peer_(peer), trace_(trace) {
   Http1Head& head = stream.head;
   request_.method = std::move(head.method);
   request_.target = std::move(head.target);
@@ -128,6 +128,10 @@ Result<> Http2Exchange::send_head(int status, const Headers& headers,
     if (const auto lower = to_lower(name); !is_ours(lower)) {
       fields.add(lower, trim(value));
     }
+  }
+  trace_.mark(Step::kEncode, core_.reactor.now());
+  if (trace_.reported()) {
+    fields.add(kTimingHeader, trace_.render());
   }
   if (length && !bodiless) {
     fields.add("content-length", std::to_string(*length));

@@ -14,7 +14,7 @@ class Http2Exchange final : public Exchange {
  public:
   // `wake` makes the connection send what the session has to send. All of it outlives the exchange.
   Http2Exchange(ServerCore& core, Http2Session& session, Http2Stream& stream, Event& wake,
-                const std::string& peer);
+                const std::string& peer, Trace& trace);
 
   const Request& request() const override { return request_; }
   Body& body() override { return body_; }
@@ -57,6 +57,7 @@ class Http2Exchange final : public Exchange {
   Http2Stream& stream_;
   Event& wake_;
   const std::string& peer_;
+  Trace& trace_;
   Request request_;
   RequestBody body_{*this};
   std::optional<std::uint64_t> body_length_;

@@ -111,7 +111,7 @@ Task<bool> ServerConnection::wait_for_bytes(Duration timeout) {
   CancelState cancel{outer.cancel};
   TaskContext inner{outer.loop, &cancel};
   idle_ = &cancel;
-  auto got = co_await with_deadline(timeout, wire_.fill()).under(inner);
+  auto got = co_await with_deadline(timeout, wire_.fill_when_readable()).under(inner);
   idle_ = nullptr;
   co_return got && *got > 0;
 }
@@ -123,6 +123,7 @@ Task<bool> ServerConnection::next_request(bool first) {
   if (!arrived) {
     co_return false;
   }
+  head_began_ = core_.reactor.now();
   auto head = co_await with_deadline(core_.limits.header_timeout, wire_.read_head());
   if (head) {
     co_return *head;
@@ -148,11 +149,15 @@ Task<> ServerConnection::refuse(Refusal refusal) {
 }
 
 Task<bool> ServerConnection::serve_request() {
-  ServerExchange exchange{core_, wire_, *stream_, peer_};
-  exchange_ = &exchange;
-  const auto handled = co_await core_.handler(exchange);
-  exchange_ = nullptr;
   const TaskContext& here = co_await current_context();
+  Trace trace{head_began_};
+  trace.mark(Step::kRead, core_.reactor.now());
+  TaskContext traced{here.loop, here.cancel, &trace};
+  ServerExchange exchange{core_, wire_, *stream_, peer_, trace};
+  exchange_ = &exchange;
+  const auto handled = co_await core_.handler(exchange).under(traced);
+  exchange_ = nullptr;
+  core_.metrics.observe(trace);
   if (here.cancel->cancelled()) {
     co_return fail(Code::kCancelled, "the server stops");
   }

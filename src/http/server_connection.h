@@ -47,6 +47,7 @@ class ServerConnection {
   const int fd_;
   Http1Wire wire_;
   std::string peer_;
+  Instant head_began_;  // of the request under way
   CancelState* idle_ = nullptr;
   Http2Connection* http2_ = nullptr;
   ServerExchange* exchange_ = nullptr;  // under way

@@ -30,7 +30,8 @@ ServerMetrics::ServerMetrics(Metrics& metrics)
       received_bytes(metrics.counter("atoll_http_received_bytes_total", "Bytes from clients")),
       sent_bytes(metrics.counter("atoll_http_sent_bytes_total", "Bytes to clients")),
       responses_by_class{&responses(metrics, '2'), &responses(metrics, '3'),
-                         &responses(metrics, '4'), &responses(metrics, '5')} {}
+                         &responses(metrics, '4'), &responses(metrics, '5')},
+      registry(metrics) {}
 
 Response error_response(int status, std::string_view code, std::string_view message) {
   std::string body = "{\"error\":{\"code\":";
@@ -55,6 +56,26 @@ Response failure_response(const Request& request, const Result<>& handled) {
 void ServerMetrics::count_response(int status) {
   CHECK(status >= 200 && status <= 599);
   responses_by_class[static_cast<std::size_t>(status / 100 - 2)]->add();
+}
+
+void ServerMetrics::observe(const Trace& trace) {
+  if (trace.operation() == Operation::kOther) {
+    return;
+  }
+  auto& histograms = steps[static_cast<std::size_t>(trace.operation())];
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    const auto step = static_cast<Step>(i);
+    if (!trace.has(step)) {
+      continue;
+    }
+    if (histograms[i] == nullptr) {
+      histograms[i] =
+          &registry.histogram("atoll_http_step_seconds", "Where the time of requests goes",
+                              concat("operation=\"", operation_name(trace.operation()),
+                                     "\",step=\"", step_name(step), "\""));
+    }
+    histograms[i]->observe_seconds(std::chrono::duration<double>(trace.spent(step)).count());
+  }
 }
 
 const std::string& ServerCore::date_line() {

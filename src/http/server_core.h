@@ -5,6 +5,7 @@
 #include <ctime>
 #include <string>
 
+#include "base/trace.h"
 #include "http/server.h"
 
 namespace atl::http {
@@ -12,6 +13,8 @@ namespace atl::http {
 struct ServerMetrics {
   explicit ServerMetrics(Metrics& metrics);
   void count_response(int status);
+  // The steps of an answered request, when it was of a kind that is kept.
+  void observe(const Trace& trace);
 
   Gauge& connections_open;
   Gauge& connections_max;
@@ -28,6 +31,8 @@ struct ServerMetrics {
   Counter& received_bytes;
   Counter& sent_bytes;
   std::array<Counter*, 4> responses_by_class;  // 2xx to 5xx
+  Metrics& registry;
+  std::array<std::array<Histogram*, kSteps>, kOperations> steps{};  // made when first used
 };
 
 // Our own plain answer, for what no handler answered.

@@ -32,8 +32,8 @@ bool is_framing_field(std::string_view name) {
 }  // namespace
 
 ServerExchange::ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream,
-                               const std::string& peer)
-    : core_(core), wire_(wire), stream_(stream), peer_(peer) {
+                               const std::string& peer, Trace& trace)
+    : core_(core), wire_(wire), stream_(stream), peer_(peer), trace_(trace) {
   Http1Head& head = wire.parser().head();
   request_.method = std::move(head.method);
   request_.target = std::move(head.target);
@@ -104,6 +104,10 @@ Result<std::string> ServerExchange::make_head(int status, const Headers& headers
     head += concat("content-length: ", *length, "\r\n");
   } else if (coding_ == Coding::kChunked) {
     head += "transfer-encoding: chunked\r\n";
+  }
+  trace_.mark(Step::kEncode, core_.reactor.now());
+  if (trace_.reported()) {
+    head += concat(kTimingHeader, ": ", trace_.render(), "\r\n");
   }
   head += keep_alive_ ? "\r\n" : "connection: close\r\n\r\n";
   return head;

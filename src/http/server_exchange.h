@@ -19,7 +19,8 @@ namespace atl::http {
 class ServerExchange final : public Exchange {
  public:
   // Takes the head out of the wire's parser. Everything passed in outlives the exchange.
-  ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream, const std::string& peer);
+  ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream, const std::string& peer,
+                 Trace& trace);
 
   const Request& request() const override { return request_; }
   Body& body() override { return body_; }
@@ -66,6 +67,7 @@ class ServerExchange final : public Exchange {
   Http1Wire& wire_;
   io::Stream& stream_;
   const std::string& peer_;
+  Trace& trace_;
   Request request_;
   RequestBody body_{*this};
   std::optional<std::uint64_t> body_length_;

@@ -30,7 +30,7 @@ class OffloadPool {
   Task<T> run(Function function) {
     TaskContext& outer = co_await current_context();
     CancelState never;
-    TaskContext inner{outer.loop, &never};
+    TaskContext inner{outer.loop, &never, outer.trace};
     std::optional<Result<T>> result;
     Work work{*this, [&result, &function] { result.emplace(function()); }};
     CO_TRY_DO(co_await await_work(work).under(inner));

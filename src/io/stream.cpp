@@ -92,6 +92,9 @@ Task<std::unique_ptr<FdStream>> connect_to(Reactor& reactor, SocketAddress addre
   co_return std::make_unique<FdStream>(reactor, std::move(fd));
 }
 
+// As many as the kernel lets wait: a storm of clients is not worth a retry of each.
+constexpr int kBacklog = 4096;
+
 bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
@@ -226,7 +229,7 @@ Result<Fd> Listener::bind_tcp(const std::string& host, std::uint16_t port) {
   TRY(Fd fd, open_socket(address.storage.ss_family));
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(fd.get(), address.get(), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
+  if (::bind(fd.get(), address.get(), address.size) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     return fail_errno(concat("listening on ", host, ":", port));
   }
   return fd;

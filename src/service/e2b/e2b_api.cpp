@@ -85,9 +85,10 @@ Task<> E2bApi::handle(http::Exchange& exchange, const http::Handler& next) {
   if (is_for_next(address)) {
     co_return co_await next(exchange);
   }
-  Loop& loop = *(co_await current_context()).loop;
+  TaskContext& context = co_await current_context();
+  Loop& loop = *context.loop;
   const Instant begin = loop.now();
-  E2bExchange own{exchange, native::choose_request_id(exchange.request())};
+  E2bExchange own{exchange, native::choose_request_id(exchange.request()), context};
   std::string_view pattern = kind_name(address.kind);
   auto result = co_await dispatch(own, address, pattern);
   const auto outcome = result;
@@ -197,6 +198,9 @@ Task<control::Sandbox> E2bApi::reach(E2bExchange& exchange, const SandboxTarget&
 }
 
 Task<> E2bApi::serve_target(E2bExchange& exchange, SandboxTarget target) {
+  if (target.entitled) {
+    exchange.authenticated();
+  }
   auto awake = co_await reach(exchange, target);
   if (!awake &&
       (awake.error().code == Code::kNotFound || awake.error().reason == "sandbox_paused")) {

@@ -20,8 +20,9 @@ using native::while_followed;
 
 class E2bExchange final : public http::Exchange {
  public:
-  E2bExchange(http::Exchange& inner, std::string request_id)
-      : inner_(inner), request_id_(std::move(request_id)) {}
+  // `context` is that of the task that serves it.
+  E2bExchange(http::Exchange& inner, std::string request_id, TaskContext& context)
+      : inner_(inner), request_id_(std::move(request_id)), timing_(context) {}
 
   const http::Request& request() const override { return inner_.request(); }
   http::Body& body() override { return inner_.body(); }
@@ -47,7 +48,12 @@ class E2bExchange final : public http::Exchange {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   // Of requests to the control plane; envd's have none.
   const control::Principal& principal() const { return principal_; }
-  void authenticate_as(control::Principal principal) { principal_ = std::move(principal); }
+  void authenticate_as(control::Principal principal) {
+    principal_ = std::move(principal);
+    authenticated();
+  }
+  // By the token of a sandbox, or by a key.
+  void authenticated() const { timing_.authenticated(request()); }
   // Which sandbox this is about, for the log.
   const std::string& sandbox_id() const { return sandbox_id_; }
   void concerns(std::string sandbox_id) { sandbox_id_ = std::move(sandbox_id); }
@@ -63,6 +69,7 @@ class E2bExchange final : public http::Exchange {
 
   http::Exchange& inner_;
   const std::string request_id_;
+  const native::Timing timing_;
   control::Principal principal_;
   std::string sandbox_id_;
   std::optional<control::Sandboxes::Use> use_;

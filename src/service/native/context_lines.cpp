@@ -223,7 +223,7 @@ Task<> ContextRoutes::execute_and_stream(NativeExchange& exchange, SandboxRef sa
   };
   TaskContext& outer = co_await current_context();
   CancelState waiting{outer.cancel};
-  TaskContext inner{outer.loop, &waiting};
+  TaskContext inner{outer.loop, &waiting, outer.trace};
   Scope beside{outer};
   beside.spawn("alive", lines.keep_alive(waiting));
   const auto result =

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "base/strings.h"
+#include "base/trace.h"
 #include "control/interpreter.h"
 #include "control/limits.h"
 #include "guest/wire.h"
@@ -190,6 +191,7 @@ void ContextRoutes::add_to(RouteTable& table) {
 Task<> ContextRoutes::create(NativeExchange& exchange, SandboxRef sandbox) {
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(auto create, parse_create(body));
+  co_await mark(Step::kDecode);
   Json env = env_json(create.request.env);
   Json json;
   if (create.interpreter) {

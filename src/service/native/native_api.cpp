@@ -11,6 +11,7 @@ namespace atl::service::native {
 namespace {
 
 constexpr std::string_view kPrefix = "/api/v1";
+constexpr std::string_view kUnmatched = "unmatched";
 
 bool needs_key(std::string_view path) {
   return path == kPrefix || path.starts_with(concat(kPrefix, "/")) || path.starts_with("/users/");
@@ -96,10 +97,11 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
 }
 
 Task<> NativeApi::handle(http::Exchange& exchange) {
-  Loop& loop = *(co_await current_context()).loop;
+  TaskContext& context = co_await current_context();
+  Loop& loop = *context.loop;
   const Instant begin = loop.now();
-  NativeExchange native{exchange, choose_request_id(exchange.request())};
-  std::string_view pattern = "unmatched";
+  NativeExchange native{exchange, choose_request_id(exchange.request()), context};
+  std::string_view pattern = kUnmatched;
   auto result = co_await dispatch(native, pattern);
   const auto outcome = result;
   if (!result && !native.started()) {
@@ -139,18 +141,31 @@ Result<> NativeApi::authenticate(NativeExchange& exchange) {
   return {};
 }
 
+void NativeApi::count(const NativeExchange& exchange, std::string_view pattern, Duration took) {
+  // Methods are the client's text: only known ones may become labels.
+  const bool known = pattern != kUnmatched;
+  const auto route = [&] {
+    return concat("route=\"", known ? exchange.request().method : "", known ? " " : "", pattern,
+                  "\"");
+  };
+  RouteMetrics& of_route = route_metrics_[pattern.data()];
+  if (of_route.seconds == nullptr) {
+    of_route.seconds = &metrics_.histogram("atoll_service_request_seconds",
+                                           "Time from request to the end of its answer", route());
+  }
+  of_route.seconds->observe_seconds(std::chrono::duration<double>(took).count());
+  Counter*& answers = of_route.answers[exchange.status()];
+  if (answers == nullptr) {
+    answers = &metrics_.counter("atoll_service_requests_total", "Requests answered",
+                                concat(route(), ",status=\"", exchange.status(), "\""));
+  }
+  answers->add();
+}
+
 void NativeApi::record(const NativeExchange& exchange, std::string_view pattern, Duration took,
                        const Result<>& result) {
   const auto& method = exchange.request().method;
-  // Methods are the client's text: only known ones may become labels.
-  const bool known = pattern != "unmatched";
-  const std::string labels = concat("route=\"", known ? method : "", known ? " " : "", pattern,
-                                    "\",status=\"", exchange.status(), "\"");
-  metrics_.counter("atoll_service_requests_total", "Requests answered", labels).add();
-  metrics_
-      .histogram("atoll_service_request_seconds", "Time from request to the end of its answer",
-                 concat("route=\"", known ? method : "", known ? " " : "", pattern, "\""))
-      .observe_seconds(std::chrono::duration<double>(took).count());
+  count(exchange, pattern, took);
   const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   if (!result && (exchange.status() >= 500 || exchange.status() == 0 || exchange.status() == 200)) {
     // Failed on our side, or after the answer had begun: the reason is nowhere else.

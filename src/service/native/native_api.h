@@ -3,6 +3,9 @@
 // See service/README.md for how main wires it. Loop thread only.
 #pragma once
 
+#include <map>
+#include <unordered_map>
+
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "control/contexts.h"
@@ -54,7 +57,16 @@ class NativeApi {
               const Result<>& result);
 
   control::Identity& identity_;
+  // The instruments of a route, found by the address of its pattern: their names are long, and
+  // there are many.
+  struct RouteMetrics {
+    Histogram* seconds = nullptr;
+    std::map<int, Counter*> answers;  // by status
+  };
+  void count(const NativeExchange& exchange, std::string_view pattern, Duration took);
+
   Metrics& metrics_;
+  std::unordered_map<const void*, RouteMetrics> route_metrics_;
   http::Router router_;
   Idempotency idempotency_;
   MetaRoutes meta_;

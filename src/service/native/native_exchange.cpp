@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "base/trace.h"
 
 namespace atl::service::native {
 namespace {
@@ -24,6 +25,16 @@ class TextBody final : public http::Body {
 };
 
 }  // namespace
+
+void Timing::authenticated(const http::Request& request) const {
+  if (context_.trace == nullptr) {
+    return;
+  }
+  context_.trace->mark(Step::kAuth, context_.loop->now());
+  if (request.headers.has(http::kTimingHeader)) {
+    context_.trace->report();
+  }
+}
 
 void NativeExchange::replace_body(std::string text) {
   body_ = std::make_unique<TextBody>(std::move(text));

@@ -10,10 +10,22 @@
 
 namespace atl::service::native {
 
+// Tells the client where the time went, if it asks ("x-atoll-timing: 1") and has shown who it is:
+// to strangers our clocks are none of their business.
+class Timing {
+ public:
+  explicit Timing(TaskContext& context) : context_(context) {}
+  void authenticated(const http::Request& request) const;
+
+ private:
+  TaskContext& context_;
+};
+
 class NativeExchange final : public http::Exchange {
  public:
-  NativeExchange(http::Exchange& inner, std::string request_id)
-      : inner_(inner), request_id_(std::move(request_id)) {}
+  // `context` is that of the task that serves it.
+  NativeExchange(http::Exchange& inner, std::string request_id, TaskContext& context)
+      : inner_(inner), request_id_(std::move(request_id)), timing_(context) {}
 
   const http::Request& request() const override { return inner_.request(); }
   http::Body& body() override { return body_ ? *body_ : inner_.body(); }
@@ -45,7 +57,10 @@ class NativeExchange final : public http::Exchange {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   // REQUIRES: authenticated, which every handler under /api/v1 is.
   const control::Principal& principal() const { return principal_; }
-  void authenticate_as(control::Principal principal) { principal_ = std::move(principal); }
+  void authenticate_as(control::Principal principal) {
+    principal_ = std::move(principal);
+    timing_.authenticated(request());
+  }
   // Which sandbox this is about, for the log.
   const std::string& sandbox_id() const { return sandbox_id_; }
   void concerns(std::string sandbox_id) { sandbox_id_ = std::move(sandbox_id); }
@@ -59,6 +74,7 @@ class NativeExchange final : public http::Exchange {
  private:
   http::Exchange& inner_;
   const std::string request_id_;
+  const Timing timing_;
   control::Principal principal_;
   std::string sandbox_id_;
   std::optional<control::Sandboxes::Use> use_;
@@ -78,7 +94,7 @@ template <class T>
 Task<T> while_client_waits(http::Exchange& exchange, Task<T> task) {
   TaskContext& outer = co_await current_context();
   CancelState cancel{outer.cancel};
-  TaskContext inner{outer.loop, &cancel};
+  TaskContext inner{outer.loop, &cancel, outer.trace};
   Scope watching{outer};
   watching.spawn("client watch", cancel_when_client_gone(exchange, cancel));
   auto result = co_await std::move(task).under(inner);
@@ -95,7 +111,7 @@ template <class T>
 Task<T> while_followed(http::Exchange& exchange, Task<T> task) {
   TaskContext& outer = co_await current_context();
   CancelState cancel{outer.cancel};
-  TaskContext inner{outer.loop, &cancel};
+  TaskContext inner{outer.loop, &cancel, outer.trace};
   Scope watching{outer};
   watching.spawn("server watch", cancel_when_server_stops(exchange, cancel));
   auto result = co_await while_client_waits(exchange, std::move(task)).under(inner);

@@ -1,6 +1,7 @@
 // Sandboxes: claim, list, get, status, update, refresh, metrics, delete.
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/trace.h"
 #include "control/limits.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
@@ -64,6 +65,7 @@ Task<> SandboxRoutes::claim(NativeExchange& exchange) {
   exchange.replace_body(std::move(text));
   CO_TRY(const auto body, co_await read_json(exchange.body()));
   CO_TRY(auto parsed, parse_claim(body));
+  co_await mark(Step::kDecode);
   const bool many = parsed.many;
   parsed.request.team_id = exchange.principal().team_id;
   if (key) {
