@@ -159,5 +159,21 @@ TEST_F(UpdateTest, UsageIsSampledAndBounded) {
   EXPECT_EQ((*samples)[1].at - (*samples)[0].at, 5'000);
 }
 
+TEST_F(UpdateTest, OneThatDoesNothingIsAskedLessAndLessUntilItDoes) {
+  const std::string id = claim()->id;
+  node_.usages[id] = {.cpu_nanoseconds = 1};
+  const auto count = [&] { return simulation_.run(sandboxes_->usage(kTeam, id))->size(); };
+  simulation_.advance_ms(3'600'000);
+  const std::size_t quiet = count();
+  EXPECT_LT(quiet, 40U) << "of 720 rounds";
+  EXPECT_GT(quiet, 20U);
+  {
+    const auto use = sandboxes_->use(kTeam, id);
+  }
+  node_.usages[id] = {.cpu_nanoseconds = 2};
+  simulation_.advance_ms(26'000);
+  EXPECT_EQ(count(), quiet + 5) << "every round again";
+}
+
 }  // namespace
 }  // namespace atl::control

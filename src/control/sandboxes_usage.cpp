@@ -1,11 +1,47 @@
 // What sandboxes use: asked now, and sampled at intervals for whoever asks later.
 //
-// The samples live in this process's memory, at most kMaxSamples per sandbox.
+// The samples live in this process's memory, at most kMaxSamples per sandbox. Whoever does nothing
+// is asked less and less often: thousands of sandboxes that sleep must cost nothing.
+#include <algorithm>
+#include <map>
+
 #include "base/scope.h"
 #include "control/entry.h"
 #include "control/limits.h"
 
 namespace atl::control {
+namespace {
+
+// Rounds without any use of the cpu before the first is left out, and how many are at most.
+constexpr unsigned kQuietRounds = 12;
+constexpr unsigned kMostLeftOut = 63;
+
+// When one is asked again.
+struct Pace {
+  std::uint64_t cpu_nanoseconds = 0;
+  unsigned quiet = 0;  // samples in a row that showed nothing new
+  unsigned leave_out = 0;
+  UnixMillis asked_at = 0;
+
+  // Somebody's use of it counts as a reason to look.
+  bool is_due(std::size_t uses, UnixMillis last_used_at) {
+    if (leave_out == 0 || uses > 0 || last_used_at > asked_at) {
+      return true;
+    }
+    --leave_out;
+    return false;
+  }
+  void note(const UsageSample& sample) {
+    quiet = sample.cpu_nanoseconds == cpu_nanoseconds ? quiet + 1 : 0;
+    cpu_nanoseconds = sample.cpu_nanoseconds;
+    asked_at = sample.at;
+    leave_out = quiet < kQuietRounds
+                    ? 0
+                    : std::min(1U << std::min(quiet - kQuietRounds, 10U), kMostLeftOut);
+  }
+};
+
+}  // namespace
 
 Task<std::vector<UsageSample>> Sandboxes::usage(std::string team_id, std::string id) {
   CO_TRY(const auto entry, find(team_id, id));
@@ -35,11 +71,14 @@ Task<UsageSample> Sandboxes::sample(EntryPointer entry) {
 // One after another: sampling must never crowd out those who wait for an answer. Where the node
 // would have to walk a disk to measure it, only those who ask pay for that.
 Task<> Sandboxes::sample_all() {
+  std::map<std::string, Pace, std::less<>> paces;
   for (;;) {
     CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{kSampleIntervalMs}));
     std::vector<EntryPointer> running;
+    std::erase_if(paces, [this](const auto& pace) { return !entries_.contains(pace.first); });
     for (const auto& [id, entry] : entries_) {
-      if (sampling_ && !entry->busy && !entry->guest_socket.empty()) {
+      if (sampling_ && !entry->busy && !entry->guest_socket.empty() &&
+          paces[id].is_due(entry->uses, entry->last_used_at)) {
         running.push_back(entry);
       }
     }
@@ -51,6 +90,7 @@ Task<> Sandboxes::sample_all() {
       if (!taken) {
         continue;  // it has just gone, or the node has: the next round knows
       }
+      paces[entry->row.id].note(*taken);
       entry->samples.push_back(*taken);
       while (entry->samples.size() > kMaxSamples) {
         entry->samples.pop_front();

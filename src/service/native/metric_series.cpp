@@ -85,9 +85,12 @@ struct Point {
 };
 using Segment = std::vector<Point>;
 
+// One that does nothing is sampled less often: as long as its cpu time is the same, nothing was.
 bool neighbours(const UsageSample& before, const UsageSample& sample) {
-  return before.generation == sample.generation && sample.at - before.at <= kMaxDistanceMs &&
-         sample.cpu_nanoseconds >= before.cpu_nanoseconds;
+  return before.generation == sample.generation &&
+         (sample.at - before.at <= kMaxDistanceMs
+              ? sample.cpu_nanoseconds >= before.cpu_nanoseconds
+              : sample.cpu_nanoseconds == before.cpu_nanoseconds);
 }
 
 std::vector<Segment> read_segments(Reader read, bool needs_two, const MetricsRequest& request,
