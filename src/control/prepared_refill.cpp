@@ -202,7 +202,8 @@ Task<> PreparedCells::make(KindPointer kind) {
                               .hostname = id,
                               .layers = kind->layers,
                               .limits = node_limits(kind->limits),
-                              .ephemeral_tmp = kind->ephemeral_tmp};
+                              .ephemeral_tmp = kind->ephemeral_tmp,
+                              .in_background = true};
   auto cell = co_await with_deadline(kNodeTimeout, parts_.node.create(std::move(request)));
   ATOLL_FAULT_POINT("control.prepared.made");
   --kind->making;
