@@ -54,7 +54,7 @@ def measure(place):
                    if name not in (API, REFERENCE)}
     figures["times_slower"] = {name: value.json() for name, value in ratios.items()}
     for workers in (8, 64):
-        many = block(place, [reference(), ours, floors[0], *quick],
+        many = block(place, [reference(), ours, floors[0], *quick, command_line(place)],
                      max(options.rounds // workers, 9), workers, warmup=1)
         tables.append(latency_table(f"{workers} at a time", many, API, REFERENCE, rates=True))
         figures[f"concurrent_{workers}"] = {

@@ -1,5 +1,6 @@
 """Snapshots, pauses, resumes and forks: bench/state.py and bench/warm_forks.py."""
 import json
+import os
 import subprocess
 import sys
 
@@ -27,7 +28,9 @@ def pair(told):
 def measure(place):
     server = place.start_server()
     access = (server.url(), f"{server.data_dir}/admin.key")
-    figures = run(place, "state.py", *access, "--rounds", "5", "--forks", "1,10")
+    small = ["--small"] if os.environ.get("STATE_SMALL") else []
+    figures = run(place, "state.py", *access, "--rounds", os.environ.get("STATE_ROUNDS", "5"),
+                  "--forks", "1,10", *small)
     warm = figures["warm_forks"] = run(place, "warm_forks.py", *access, "1,10")
     rows = []
     for box, kinds in figures["size"].items():
