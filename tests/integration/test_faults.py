@@ -25,7 +25,8 @@ ALL = "/api/v1/sandboxes"
 
 @pytest.fixture(scope="module")
 def faulty():
-    with FaultyServer() as running:
+    # A claim makes its cell itself, so that it meets what fails; test_prepared.py has the other way.
+    with FaultyServer(extra=["--prepared-max", "0"]) as running:
         yield running
 
 
@@ -205,7 +206,7 @@ def test_a_pool_that_cannot_be_written(faulty, kept):
 
 def test_a_full_pool():
     """A small pool that one sandbox fills: nobody else is hurt, and room makes it work again."""
-    with Server(extra=["--pool-size", "1536Mi"]) as server:
+    with Server(extra=["--pool-size", "1536Mi", "--prepared-max", "0"]) as server:
         client = server.client
         kept = client.create(disk="1Gi")
         kept.write("/home/user/promise", "kept")
@@ -241,7 +242,7 @@ def start_refused(server):
 
 
 def test_a_database_that_is_damaged_or_gone():
-    server = Server()
+    server = Server(extra=["--prepared-max", "0"])
     try:
         with_sandbox = server.start().client.create()
         with_sandbox.write("/home/user/promise", "kept")

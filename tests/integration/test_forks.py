@@ -296,7 +296,7 @@ def disks(server):
 def test_deleting_in_any_order_hurts_nobody_and_gives_space_back():
     """Also when the node is killed while it deletes."""
     size = 24 << 20
-    with Server() as server:
+    with Server(extra=["--prepared-max", "0"]) as server:   # its disks are counted
         client = server.client
         root = client.create()
         fill = f"head -c {size} /dev/urandom > /workspace/big && sync"
