@@ -163,7 +163,9 @@ Result<> add_user(const std::string& tree) {
 }
 
 Result<> add_workspace(int tree_fd) {
+  // The mode is set apart because the process's umask would cut it.
   if (::mkdirat(tree_fd, "workspace", 0755) != 0 ||
+      ::fchmodat(tree_fd, "workspace", 0755, 0) != 0 ||
       ::fchownat(tree_fd, "workspace", kUserId, kUserId, AT_SYMLINK_NOFOLLOW) != 0) {
     return fail_errno("making /workspace in the new tree");
   }
