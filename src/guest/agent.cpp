@@ -21,6 +21,7 @@
 #include "guest/host_keys.h"
 #include "guest/limits.h"
 #include "guest/socket_search.h"
+#include "guest/warm_owning.h"
 #include "guest/warm_worker.h"
 
 namespace atl::guest {
@@ -322,6 +323,24 @@ void Agent::sweep() {
   processes_.sweep();
 }
 
+// The host waits for the connections to end, so what else is to be done comes before that.
+void Agent::prepare_dump() {
+  may_be_a_copy_ = true;
+  if (owner_ > 0) {
+    return;  // it was asked again meanwhile
+  }
+  if (processes_.revived_any()) {
+    owner_ = ::fork();
+    if (owner_ == 0) {
+      run_owning_worker();
+    }
+  }
+  if (owner_ <= 0) {
+    owner_ = -1;
+    close_connections();
+  }
+}
+
 // Whoever was connected sees an end and may connect again; processes stay, as after any end of a
 // connection. File requests are cut short with their workers.
 void Agent::close_connections() {
@@ -345,8 +364,7 @@ void Agent::on_child() {
   for (const auto& info : std::span{taken}.first(count)) {
     // A sender without a pid here is outside: the host is about to dump this sandbox.
     if (info.ssi_signo == SIGPWR && info.ssi_pid == 0) {
-      close_connections();
-      may_be_a_copy_ = true;
+      prepare_dump();
     }
   }
   for (;;) {
@@ -367,6 +385,10 @@ void Agent::on_child() {
       watchers_.erase(pid);
       captures_.erase(pid);
       searches_.erase(pid);
+      if (pid == owner_) {
+        owner_ = -1;
+        close_connections();
+      }
     }
   }
   processes_.check_removals();

@@ -7,6 +7,7 @@
 #include "guest/agent_fixture.h"
 #include "guest/warm_image.h"
 #include "guest/warm_machine.h"
+#include "guest/warm_owning.h"
 
 namespace atl::guest {
 namespace {
@@ -114,6 +115,17 @@ class AgentWarm : public AgentTest {
         Kind::kRevive, encode(ReviveRequest{request, image.description}), image.memory.get()));
     return client;
   }
+  // What a process of the agent's is called out here; -1: there is none.
+  pid_t outside(std::uint32_t inside) const {
+    std::ifstream children{concat("/proc/", agent_, "/task/", agent_, "/children")};
+    for (pid_t pid = 0; children >> pid;) {
+      const std::string status = slurp(concat("/proc/", pid, "/status"));
+      if (status.find(concat("\nNSpid:\t", pid, "\t", inside, "\n")) != std::string::npos) {
+        return pid;
+      }
+    }
+    return -1;
+  }
   std::string refusal(const std::string& before) {
     const auto request = program("p", before);
     TestClient client = spawn(request);
@@ -164,6 +176,58 @@ TEST_F(AgentWarm, CopiesMayHaveMemoryOfTheirOwn) {
   }
   TestClient copy = revive(image, request, "a");
   EXPECT_NE(channel_until(copy, "woken ").find("woken 42 4 7 8388608\n"), std::string::npos);
+}
+
+// Shared memory that its user may look at becomes its own, and it goes on as if nothing happened:
+// in the middle of a read, with a second thread that counts, and with what it wrote before.
+TEST_F(AgentWarm, MemoryBecomesItsOwnWhileItRuns) {
+  const auto request = program("p", "", R"(import threading, time
+    ticks = [0]
+    def tick():
+        while True: ticks[0] += 1; time.sleep(0.001)
+    threading.Thread(target=tick, daemon=True).start()
+    big[6 << 20] = 9
+    say(f"pid {os.getpid()}")
+    os.read(3, 1)
+    seen = ticks[0]
+    while ticks[0] == seen: time.sleep(0.001)
+    maps = open("/proc/self/maps").read()
+    say(f"owned {'atoll-image' not in maps} {big[6 << 20]} {sum(big)}"))");
+  TestClient client = spawn(request);
+  const Image image = capture(client, request);
+  ASSERT_EQ(image.refused, "");
+  TestClient copy = revive(image, request, "a");
+  channel_until(copy, "pid ");
+  const pid_t pid = outside(list().at("a").pid);
+  ASSERT_GT(pid, 0);
+  const auto owned = own_memory(pid);
+  ASSERT_TRUE(owned) << owned.error().message;
+  EXPECT_GT(*owned, 1U << 20);
+  EXPECT_EQ(own_memory(pid).value_or(1), 0U) << "nothing is left to own";
+  ASSERT_TRUE(copy.send(Kind::kChannelInput, "x"));
+  EXPECT_NE(channel_until(copy, "owned ").find("owned True 9 16\n"), std::string::npos);
+  EXPECT_NE(channel_until(copy, "woken ").find("woken 42 4 7 8388608\n"), std::string::npos);
+}
+
+// What the host does before a dump.
+TEST_F(AgentWarm, BeforeADumpMemoryBecomesItsOwn) {
+  const auto request = program("p", "", R"(say("awake"); os.read(3, 1)
+    maps = open("/proc/self/maps").read()
+    say(f"owned {'atoll-image' not in maps}"))");
+  TestClient client = spawn(request);
+  const Image image = capture(client, request);
+  ASSERT_EQ(image.refused, "");
+  TestClient copy = revive(image, request, "a");
+  channel_until(copy, "awake");
+  signal_agent(SIGPWR);
+  while (copy.receive()) {
+  }  // its end comes after that
+  TestClient again = connect();
+  AttachRequest attach;
+  attach.process_id = "a";
+  ASSERT_TRUE(again.send(Kind::kAttach, encode(attach)));
+  ASSERT_TRUE(again.send(Kind::kChannelInput, "x"));
+  EXPECT_NE(channel_until(again, "owned ").find("owned True"), std::string::npos);
 }
 
 TEST_F(AgentWarm, FilesLimitsAndSignalsComeAlong) {

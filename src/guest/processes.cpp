@@ -75,6 +75,7 @@ Result<> Processes::try_revive(Connection& connection, std::string_view payload)
   TRY(auto image, decode_warm_image(request.description));
   TRY_DO(make_room(request.spawn.process_id));
   TRY(auto revival, Revival::start(request.spawn, std::move(image), connection.take_descriptor()));
+  revived_any_ = true;
   revivals_.push_back(std::move(revival));
   return add(connection, revivals_.back().take_spawned(), request.spawn);
 }

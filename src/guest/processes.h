@@ -30,6 +30,8 @@ class Processes final : private Process::Owner {
   // Requests; each answers on the connection.
   void spawn(Connection& connection, std::string_view payload);
   void revive(Connection& connection, std::string_view payload);
+  // Some process may share memory with an image.
+  bool revived_any() const { return revived_any_; }
   void attach(Connection& connection, std::string_view payload);
   void list(Connection& connection);  // also when more room became free
   void get(Connection& connection, std::string_view payload);
@@ -76,6 +78,7 @@ class Processes final : private Process::Owner {
   std::vector<std::unique_ptr<Process>> processes_;  // in order of start
   std::list<OrphanPipe> orphans_;
   std::list<Revival> revivals_;
+  bool revived_any_ = false;
   std::uint64_t next_serial_ = 1;
   Fd timer_;
   std::int64_t armed_at_ms_ = 0;  // 0: not

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +17,12 @@
 #include <map>
 
 #include "base/strings.h"
+#include "guest/warm_areas.h"
 #include "guest/warm_capture.h"
 
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t kMaxMapsBytes = 4U << 20;
 constexpr std::uint64_t kChunkBytes = 1U << 20;
 constexpr std::uint64_t kShortGapBytes =
     std::uint64_t{64} * 1024;  // copied over instead of being left out
@@ -34,46 +33,6 @@ constexpr std::uint64_t kPagePresent = 1ULL << 63;
 constexpr std::uint64_t kPageSwapped = 1ULL << 62;
 constexpr std::uint64_t kPageOfFile = 1ULL << 61;
 constexpr std::array<char, kPageBytes> kZeroes{};
-
-struct Area {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  std::uint32_t protection = 0;
-  bool shared = false;
-  std::uint64_t offset = 0;
-  dev_t device = 0;
-  std::uint64_t inode = 0;
-  std::string name;
-  std::uint64_t bytes() const { return end - start; }
-};
-
-// "start-end rwxp offset major:minor inode   name"
-Result<Area> parse_area(const std::string& line) {
-  Area area;
-  std::array<char, 5> flags{};
-  unsigned major_number = 0;
-  unsigned minor_number = 0;
-  int name_at = 0;
-  unsigned long long start = 0;
-  unsigned long long end = 0;
-  unsigned long long offset = 0;
-  unsigned long long inode = 0;
-  if (std::sscanf(line.c_str(), "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, flags.data(),
-                  &offset, &major_number, &minor_number, &inode, &name_at) < 7) {
-    return fail(Code::kInternal, "/proc/pid/maps is not what it should be");
-  }
-  area.start = start;
-  area.end = end;
-  area.offset = offset;
-  area.inode = inode;
-  area.device = ::makedev(major_number, minor_number);
-  area.protection = static_cast<std::uint32_t>((flags[0] == 'r' ? PROT_READ : 0) |
-                                               (flags[1] == 'w' ? PROT_WRITE : 0) |
-                                               (flags[2] == 'x' ? PROT_EXEC : 0));
-  area.shared = flags[3] == 's';
-  area.name = line.substr(static_cast<std::size_t>(name_at));
-  return area;
-}
 
 struct Stretch {
   std::uint64_t start = 0;
@@ -87,7 +46,6 @@ class MemoryCapture {
 
  private:
   Result<> open_files();
-  Result<std::vector<Area>> read_areas() const;
   Result<> add(const Area& area);
   Result<> add_anonymous(const Area& area);
   Result<> add_stack(const Area& area);
@@ -120,23 +78,11 @@ class MemoryCapture {
 Result<> MemoryCapture::open_files() {
   pages_ = Fd{::open(concat("/proc/", source_.pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC)};
   states_ = Fd{::open(concat("/proc/", source_.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC)};
-  file_ = Fd{::memfd_create("atoll-image", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  file_ = Fd{::memfd_create(kImageFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!pages_ || !states_ || !file_) {
     return fail_errno("opening the memory of a process");
   }
   return {};
-}
-
-Result<std::vector<Area>> MemoryCapture::read_areas() const {
-  TRY(const auto text, read_file(concat("/proc/", source_.pid, "/maps"), kMaxMapsBytes));
-  std::vector<Area> areas;
-  for (const auto line : split(text, '\n')) {
-    if (!line.empty()) {
-      TRY(auto area, parse_area(std::string{line}));
-      areas.push_back(std::move(area));
-    }
-  }
-  return areas;
 }
 
 std::uint32_t MemoryCapture::path_number(const std::string& path) {
@@ -340,7 +286,7 @@ Result<> MemoryCapture::add(const Area& area) {
 
 Result<Fd> MemoryCapture::run() {
   TRY_DO(open_files());
-  TRY(const auto areas, read_areas());
+  TRY(const auto areas, read_areas(source_.pid));
   if (source_.own_memory) {
     image_kind_ = MappingKind::kCopy;
   }

@@ -1,0 +1,24 @@
+// Processes made of images get memory that is theirs alone.
+//
+// What is made of an image maps the image's memory file, shared with all others of it until it
+// writes. That is what makes it quick and small, and what a dump of the sandbox cannot have: the
+// file is sealed and belongs to no filesystem. So before a dump a worker stops each process that
+// still maps one, all threads of it, copies what it sees there into anonymous memory, lets it put
+// that memory where the file was, and lets it go on. The worker has the identity of the process's
+// user, so it may do no more than that user. A process that it cannot stop, or that shares more
+// than kMaxOwnedBytes, is left as it is; the dump is refused then.
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/error.h"
+
+namespace atl::guest {
+
+// In a forked worker; ends the process. Every process of this pid namespace that maps an image.
+[[noreturn]] void run_owning_worker();
+
+// One process of the caller's user. Answers how many bytes became its own.
+Result<std::uint64_t> own_memory(pid_t pid);
+
+}  // namespace atl::guest
