@@ -35,7 +35,7 @@ struct InterpreterRequest {
   std::optional<guest::PtySize> pty;  // a driver has no terminal and is told as LINES and COLUMNS
   std::uint64_t ttl_ms = 0;
   std::uint64_t idle_timeout_ms = 0;
-  bool preloaded = false;  // may be one that was started before (control/preloaded.h)
+  bool preloaded = true;  // may be one that was started before (control/preloaded.h)
 };
 
 // Takes what is displayed, and the value, as they come.
@@ -58,6 +58,8 @@ Result<> validate_alias(std::string_view alias);
 std::optional<std::string> interpreter_alias(const guest::ProcessInfo& process);
 
 class PreloadedInterpreters;
+struct PreloadReport;
+struct TemplateDefaults;
 
 class Interpreters {
  public:
@@ -67,6 +69,10 @@ class Interpreters {
 
   // Without them every interpreter starts anew. They outlive this.
   void use(PreloadedInterpreters& preloaded) { preloaded_ = &preloaded; }
+
+  // How it stands with the one that sandboxes of a template begin with.
+  PreloadReport preload_report(const std::vector<std::string>& layers,
+                               const TemplateDefaults& defaults) const;
 
   // Returns when the interpreter is ready.
   Task<Context> create(SandboxRef sandbox, InterpreterRequest request);

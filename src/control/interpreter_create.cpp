@@ -5,6 +5,7 @@
 #include "control/interpreter.h"
 #include "control/limits.h"
 #include "control/preloaded.h"
+#include "control/template_spec.h"
 
 namespace atl::control {
 namespace {
@@ -18,8 +19,13 @@ Error not_in_image(const Language& language) {
           "command_not_found"};
 }
 
-// Reads until the driver says it is ready. What it printed instead explains why it is not.
-Task<> wait_for_ready(ProcessStream& stream, const Language& language) {
+// Whose interpreters are kept ready: those that a template's sandboxes have anyway.
+bool is_usual_user(std::string_view user, const TemplateDefaults& defaults) {
+  return user == defaults.user || user == kPlatformUser || user == "root";
+}
+
+// Reads until the driver says so. What it printed instead explains why it does not.
+Task<> wait_for(ProcessStream& stream, const Language& language, std::string_view op) {
   CaptureBudget budget;
   Capture printed{budget, kMaxShownBytes};
   ChannelLines lines;
@@ -41,22 +47,35 @@ Task<> wait_for_ready(ProcessStream& stream, const Language& language) {
     }
     lines.append(output.bytes);
     while (const auto line = lines.next()) {
-      if (const auto message = parse_channel_message(*line); message && message->op == "ready") {
-        co_return ok();
+      const auto message = parse_channel_message(*line);
+      if (!message || message->op != op) {
+        continue;
       }
+      const Json* error = message->body.find("error");
+      if (error != nullptr && error->as_string() != nullptr) {
+        co_return fail(
+            Code::kFailedPrecondition,
+            to_valid_utf8(std::string_view{*error->as_string()}.substr(0, kMaxShownBytes)),
+            "interpreter_failed");
+      }
+      co_return ok();
     }
   }
 }
 
-}  // namespace
-
-Task<> await_driver(ProcessStream& stream, const Language& language) {
-  auto ready = co_await with_deadline(kInterpreterStartTimeout, wait_for_ready(stream, language));
+Task<> await_word(ProcessStream& stream, const Language& language, std::string_view op) {
+  auto ready = co_await with_deadline(kInterpreterStartTimeout, wait_for(stream, language, op));
   if (!ready && is_deadline(ready.error())) {
     co_return fail(Code::kDeadlineExceeded,
                    concat(language.program, " did not become ready in time"), "interpreter_failed");
   }
   co_return std::move(ready);
+}
+
+}  // namespace
+
+Task<> await_driver(ProcessStream& stream, const Language& language) {
+  return await_word(stream, language, "ready");
 }
 
 // So that drivers in any language can take them apart.
@@ -68,6 +87,12 @@ std::string environment_words(const StringMap& env) {
   return words;
 }
 
+PreloadReport Interpreters::preload_report(const std::vector<std::string>& layers,
+                                           const TemplateDefaults& defaults) const {
+  return preloaded_ == nullptr ? PreloadReport{}
+                               : preloaded_->report(preloaded_kind(layers, defaults));
+}
+
 Task<std::unique_ptr<Context>> Interpreters::create_preloaded(SandboxRef sandbox,
                                                               const Language& language,
                                                               const ContextRequest& request) {
@@ -76,23 +101,26 @@ Task<std::unique_ptr<Context>> Interpreters::create_preloaded(SandboxRef sandbox
   StringMap env = request.env;
   env.insert(running.env.begin(), running.env.end());
   CO_TRY(const auto row, contexts_.sandboxes_.get(sandbox.team_id, sandbox.sandbox_id));
-  const auto found = preloaded_->find({.layers = row.layers,
-                                       .user = request.user.empty() ? running.user : request.user,
-                                       .cwd = request.cwd.empty() ? running.cwd : request.cwd},
-                                      env);
+  const TemplateDefaults& defaults =
+      contexts_.sandboxes_.templates().defaults(row.template_name, sandbox.team_id);
+  PreloadedKind kind = preloaded_kind(row.layers, defaults);
+  kind.user = request.user.empty() ? running.user : request.user;
+  const auto found = is_usual_user(kind.user, defaults) ? preloaded_->find(kind, env) : nullptr;
   if (found == nullptr) {
     co_return nullptr;
   }
+  const std::string cwd = request.cwd.empty() ? running.cwd : request.cwd;
   auto context = std::make_unique<Context>();
   context->process = found->process;
   context->process.process_id = request.id.empty() ? concat("ctx-", random_hex(8)) : request.id;
   context->process.started_unix_ms = contexts_.clock_.now();
+  context->process.cwd = cwd;
   const GuestClient client{contexts_.reactor_, std::move(running.guest_socket)};
   CO_TRY(const auto stream,
          co_await client.revive({.spawn = {.process_id = context->process.process_id,
                                            .argv = context->process.argv,
                                            .env = {},
-                                           .cwd = context->process.cwd,
+                                           .cwd = cwd,
                                            .user = context->process.user,
                                            .timeout_ms = request.timeout_ms,
                                            .keep = true,
@@ -100,9 +128,11 @@ Task<std::unique_ptr<Context>> Interpreters::create_preloaded(SandboxRef sandbox
                                            .idle_timeout_ms = request.idle_timeout_ms},
                                  .description = found->image.description},
                                 found->image.memory.get()));
-  auto ready = co_await await_driver(*stream, language);
+  // It reads this when it has woken, so nobody waits for that first.
+  auto ready = co_await stream->send_channel(
+      concat("begin ", base64_encode(cwd), " ", environment_words(env), "\n"));
   if (ready) {
-    ready = co_await stream->send_channel(concat("environment - ", environment_words(env), "\n"));
+    ready = co_await await_word(*stream, language, "begun");
   }
   if (!ready) {
     (void)co_await shielded(contexts_.remove(sandbox, context->process.process_id));

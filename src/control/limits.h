@@ -164,8 +164,13 @@ inline constexpr std::size_t kMaxCodeBytes = 1U << 20;
 inline constexpr std::size_t kMaxEagerLineBytes = std::size_t{24} * 1024;
 inline constexpr std::size_t kMaxUnfinishedExecutions = 10'000;
 // Interpreters that wait for sandboxes: how many kinds, and the memory of one.
-inline constexpr std::size_t kMaxPreloaded = 16;
-inline constexpr std::uint64_t kMaxPreloadedBytes = 512ULL << 20;
+inline constexpr std::size_t kMaxPreloaded = 64;
+inline constexpr std::uint64_t kMaxPreloadedBytes = 512ULL << 20;  // of one
+inline constexpr std::uint64_t kMaxPreloadedTotalBytes = 1ULL << 30;
+// Modules that a template names to be imported.
+inline constexpr std::size_t kMaxPreloadModules = 64;
+inline constexpr std::size_t kMaxPreloadModuleBytes = 128;
+inline constexpr Duration kPreloadTimeout = std::chrono::seconds{120};
 // Copies of interpreters, for the forks that take them along.
 inline constexpr std::uint64_t kMaxCopyBytes = 16ULL << 30;
 inline constexpr std::uint64_t kCopyMarginBytes = 16ULL << 20;  // left to the sandbox meanwhile

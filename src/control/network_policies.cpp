@@ -35,11 +35,11 @@ NetworkPolicies::NetworkPolicies(StoreAccess store, Sandboxes& sandboxes, const 
                                  const BindableSources* sources)
     : store_(store), sandboxes_(sandboxes), clock_(clock), sources_(sources) {
   sandboxes_.add_documents(*this);
-  sandboxes_.changeable_templates().on_changed([this] { all_changed_.set(); });
+  sandboxes_.changeable_templates().on_changed(this, [this] { all_changed_.set(); });
 }
 
 NetworkPolicies::~NetworkPolicies() {
-  sandboxes_.changeable_templates().on_changed({});
+  sandboxes_.changeable_templates().on_changed(this, {});
   sandboxes_.remove_documents(*this);
 }
 

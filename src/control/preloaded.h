@@ -1,18 +1,22 @@
 // Python interpreters that have started already, for new sandboxes to go on with.
 //
-// An interpreter with IPython takes most of a second to start. So one is started once for each kind
-// (layers, user, directory), in a cell of our own that has the layers and nothing else; it copies
-// itself, the cell ends, and what stays is a sealed image of some 40 MB. A sandbox's first
-// interpreter is made of it in some tens of milliseconds (docs/warm-forks.md says how), with memory
-// of its own, and gets the sandbox's environment then. No sandbox has had a hand in an image,
-// and none holds anything of a tenant's: templates of a team are seen by that team alone.
+// An interpreter with IPython and pandas takes seconds to start. So one is started once for each
+// kind (layers, user, modules, what the template sets in its environment), in a cell of our own
+// that has the layers and nothing else; it imports the modules of the template and copies itself,
+// the cell ends, and what stays is a sealed image. A sandbox's interpreter is made of it in about
+// two milliseconds (docs/warm-forks.md says how), shares the memory of the image until it writes,
+// and gets the sandbox's directory and environment then. No sandbox has had a hand in an image, and
+// none holds anything of a tenant's: templates of a team are seen by that team alone.
 //
-// The first who asks for a kind gets none and starts anew; the image is made meanwhile. A sandbox
-// whose programs are not those of its layers any more is refused by its own agent and starts anew
-// too. Loop thread only.
+// The first who asks for a kind gets none and starts anew; the image is made meanwhile. One is made
+// before anybody asks when sandboxes of its template are kept ready, or when the first is claimed
+// of a template that names modules. A sandbox whose programs are not those of its layers any more
+// is refused by its own agent and starts anew too. Images go when no template is of their kind,
+// when there are too many, and when the memory of the host is short. Loop thread only.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,41 +24,83 @@
 
 #include "control/interpreter_copy.h"
 #include "control/layer_factory.h"
+#include "control/memory_pressure.h"
+#include "control/templates.h"
 
 namespace atl::control {
 
 struct PreloadedKind {
   std::vector<std::string> layers;  // topmost first
   std::string user;
-  std::string cwd;
+  StringMap env;                     // of the template, as far as it matters when one starts
+  std::vector<std::string> modules;  // imported
   auto operator<=>(const PreloadedKind&) const = default;
+};
+
+// What sandboxes of a template are of when nobody names another user.
+PreloadedKind preloaded_kind(const std::vector<std::string>& layers,
+                             const TemplateDefaults& defaults);
+
+struct PreloadFailure {
+  std::string module;
+  std::string error;
+};
+
+// How it stands with one kind.
+struct PreloadReport {
+  enum class State : std::uint8_t {
+    kNone,    // nobody wanted it yet
+    kMaking,  // or it waits for its turn
+    kReady,
+    kFailed,  // there is no image; why is in `reason`
+  };
+  State state = State::kNone;
+  std::string reason;
+  std::uint64_t memory_bytes = 0;
+  std::vector<PreloadFailure> failures;  // modules that could not be imported
 };
 
 class PreloadedInterpreters {
  public:
   using Image = std::shared_ptr<const CopiedInterpreter>;
 
-  explicit PreloadedInterpreters(LayerFactory::Parts parts) : factory_(parts) {}
+  // Told by the templates which are wanted, as long as it lives.
+  PreloadedInterpreters(LayerFactory::Parts parts,
+                        std::function<bool()> memory_is_short = host_memory_is_short);
+  ~PreloadedInterpreters();
   PreloadedInterpreters(const PreloadedInterpreters&) = delete;
   PreloadedInterpreters& operator=(const PreloadedInterpreters&) = delete;
 
   // Null: there is none yet, or one with this environment would have to start with it.
   Image find(const PreloadedKind& kind, const StringMap& env);
+  // It is made soon, if it is not there.
+  void want(const PreloadedKind& kind);
+  PreloadReport report(const PreloadedKind& kind) const;
   // Makes those that were asked for, one after another, until cancelled.
   Task<> run();
 
  private:
   struct Entry {
     Image image;  // null: being made, or it cannot be made
+    PreloadReport report;
     std::uint64_t last_used = 0;
   };
+  using Entries = std::map<PreloadedKind, Entry>;
 
+  Templates& templates() { return sandboxes_.changeable_templates(); }
+  void want_for(const Template& value, bool used);
+  void on_templates_changed();
+  Task<> wait_for_work();
   Task<> make(PreloadedKind kind);
-  static Task<> start_and_copy(const BuildCell& cell, const PreloadedKind& kind, Image& image);
-  void make_room();
+  static Task<> start_and_copy(const BuildCell& cell, const PreloadedKind& kind, Entry& entry);
+  std::uint64_t total_bytes() const;
+  // Those that were used longest ago go first; `kept` stays.
+  void drop_beyond(std::size_t count, std::uint64_t bytes, const PreloadedKind* kept);
 
+  Sandboxes& sandboxes_;
   LayerFactory factory_;
-  std::map<PreloadedKind, Entry> entries_;
+  std::function<bool()> memory_is_short_;
+  Entries entries_;
   std::deque<PreloadedKind> wanted_;
   Event asked_;
   std::uint64_t uses_ = 0;

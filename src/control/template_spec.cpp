@@ -111,6 +111,41 @@ Result<std::optional<PoolBounds>> read_pool(const Json& spec) {
   return PoolBounds{static_cast<std::size_t>(least), static_cast<std::size_t>(most)};
 }
 
+// "numpy", "matplotlib.pyplot"
+bool is_module_name(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return name.size() <= kMaxPreloadModuleBytes &&
+         std::ranges::all_of(split(name, '.'), [&](std::string_view part) {
+           return !part.empty() && letter(part.front()) && std::ranges::all_of(part, [&](char c) {
+             return letter(c) || (c >= '0' && c <= '9');
+           });
+         });
+}
+
+Result<> read_preload(const Json& spec, TemplateSpec& out) {
+  const Json* modules = spec.find("preload");
+  if (modules == nullptr) {
+    return {};
+  }
+  if (modules->as_array() == nullptr || modules->as_array()->size() > kMaxPreloadModules) {
+    return refuse(concat("\"spec.preload\" must be an array of at most ", kMaxPreloadModules,
+                         " names of Python modules"));
+  }
+  for (const Json& module : *modules->as_array()) {
+    if (module.as_string() == nullptr || !is_module_name(*module.as_string())) {
+      return refuse(
+          "\"spec.preload\" needs names of Python modules, for example \"matplotlib.pyplot\"");
+    }
+    if (std::ranges::find(out.preload, *module.as_string()) != out.preload.end()) {
+      return refuse(concat("\"spec.preload\" has \"", *module.as_string(), "\" twice"));
+    }
+    out.preload.push_back(*module.as_string());
+  }
+  return {};
+}
+
 // The mount points a template offers; a claim binds volumes to them.
 Result<> read_mounts(const Json& spec, TemplateSpec& out) {
   const Json* mounts = spec.find("volumeMounts");
@@ -159,11 +194,12 @@ Result<NetworkRequestPtr> read_spec_network(const Json& spec) {
 Result<TemplateSpec> parse_template_spec(const Json& spec) {
   TRY_DO(check_fields(spec, "spec",
                       {"description", "displayName", "tags", "mainContainer", "pool", "envVars",
-                       "volumeMounts", "ephemeral_tmp", "network"},
+                       "volumeMounts", "ephemeral_tmp", "network", "preload"},
                       {"pod", "clusterId"}));
   TemplateSpec out;
   TRY_DO(read_container(spec, out));
   TRY(out.pool, read_pool(spec));
+  TRY_DO(read_preload(spec, out));
   TRY_DO(read_mounts(spec, out));
   TRY(out.network, read_spec_network(spec));
   if (const Json* ephemeral = spec.find("ephemeral_tmp"); ephemeral != nullptr) {
@@ -206,6 +242,7 @@ TemplateDefaults template_defaults(const Template& value) {
     defaults.ephemeral_tmp = spec->ephemeral_tmp;
     defaults.pool = spec->pool;
     defaults.read_only_mounts = std::move(spec->read_only_mounts);
+    defaults.preload = std::move(spec->preload);
   }
   return defaults;
 }

@@ -23,6 +23,7 @@ struct TemplateSpec {
   std::set<std::string, std::less<>> read_only_mounts;
   NetworkRequestPtr network;  // null: none
   std::optional<PoolBounds> pool;
+  std::vector<std::string> preload;
 };
 
 Result<TemplateSpec> parse_template_spec(const Json& spec);

@@ -15,8 +15,13 @@ std::string_view alias_of(std::string_view name) {
   return name == kDefaultTemplate ? "base" : "";
 }
 
-TemplateDefaults platform_defaults() {
-  return {.user = std::string{kPlatformUser}, .cwd = std::string{kPlatformDirectory}};
+TemplateDefaults platform_defaults(std::string_view name) {
+  TemplateDefaults defaults{.user = std::string{kPlatformUser},
+                            .cwd = std::string{kPlatformDirectory}};
+  if (name == "code-interpreter-v1") {
+    defaults.preload = {"numpy", "pandas", "matplotlib.pyplot"};
+  }
+  return defaults;
 }
 
 }  // namespace
@@ -35,7 +40,8 @@ Result<> check_template_name(std::string_view name) {
 }
 
 void Templates::keep(Template value) {
-  TemplateDefaults defaults = value.builtin ? platform_defaults() : template_defaults(value);
+  TemplateDefaults defaults =
+      value.builtin ? platform_defaults(value.name) : template_defaults(value);
   TemplateNetwork network = value.builtin ? TemplateNetwork{} : template_network(value);
   std::string name = value.name;
   entries_.insert_or_assign(std::move(name),
@@ -76,6 +82,7 @@ Task<> Templates::refresh(StoreAccess store, std::vector<node::TemplateInfo> inf
   }
   using State = node::TemplateInfo::State;
   absent_.clear();
+  bool changed = false;
   for (auto& info : infos) {
     const Entry* known = entry(info.name);
     Template value{.name = info.name, .layers = std::move(info.layers), .created_at = now};
@@ -100,6 +107,10 @@ Task<> Templates::refresh(StoreAccess store, std::vector<node::TemplateInfo> inf
       CO_TRY_DO(co_await store.run([&value](store::Store& s) { return s.put_template(value); }));
     }
     keep(std::move(value));
+    changed = true;
+  }
+  if (changed) {
+    tell_changed();
   }
   co_return ok();
 }
@@ -142,10 +153,33 @@ TemplateUse Templates::use_of(std::string_view name) const {
 }
 
 void Templates::note_use(const std::string& name, UnixMillis at) {
-  if (entries_.contains(name)) {
+  if (const auto found = entries_.find(name); found != entries_.end()) {
     TemplateUse& use = uses_[name];
     ++use.count;
     use.last_at = at;
+    for (const auto& [who, used] : used_) {
+      used(found->second.row);
+    }
+  }
+}
+
+void Templates::on_changed(const void* who, std::function<void()> changed) {
+  changed_.erase(who);
+  if (changed) {
+    changed_.emplace(who, std::move(changed));
+  }
+}
+
+void Templates::on_used(const void* who, std::function<void(const Template&)> used) {
+  used_.erase(who);
+  if (used) {
+    used_.emplace(who, std::move(used));
+  }
+}
+
+void Templates::tell_changed() const {
+  for (const auto& [who, changed] : changed_) {
+    changed();
   }
 }
 
@@ -228,7 +262,7 @@ bool Templates::absent(std::string_view name) const {
 }
 
 const TemplateDefaults& Templates::defaults(std::string_view name) const {
-  static const TemplateDefaults kPlatform = platform_defaults();
+  static const TemplateDefaults kPlatform = platform_defaults({});
   const Entry* found = entry(name);
   return found == nullptr ? kPlatform : found->defaults;
 }
@@ -267,9 +301,7 @@ bool Templates::any_ready() const {
 Task<> Templates::put(StoreAccess store, Template value) {
   CO_TRY_DO(co_await store.run([&value](store::Store& s) { return s.put_template(value); }));
   keep(std::move(value));
-  if (changed_) {
-    changed_();
-  }
+  tell_changed();
   co_return ok();
 }
 
@@ -279,6 +311,7 @@ Task<> Templates::remove(StoreAccess store, std::string name) {
   shared_.erase(name);
   uses_.erase(name);
   tell_layers_changed();
+  tell_changed();
   co_return ok();
 }
 

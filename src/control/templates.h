@@ -41,7 +41,8 @@ struct TemplateDefaults {
   bool ephemeral_tmp = false;
   std::set<std::string, std::less<>> read_only_mounts;  // mount points it offers only to read
   TemplateStart start;
-  std::optional<PoolBounds> pool;  // nothing: the platform decides
+  std::optional<PoolBounds> pool;    // nothing: the platform decides
+  std::vector<std::string> preload;  // modules its Python interpreters have imported already
 };
 
 // What a template says about the network of its sandboxes.
@@ -82,10 +83,12 @@ class Templates {
   // The same for a template that was found for its team just before.
   const TemplateDefaults& defaults(std::string_view name) const;
   TemplateNetwork network(std::string_view name, std::string_view team_id) const;
-  // Told when a template has changed.
-  void on_changed(std::function<void()> changed) { changed_ = std::move(changed); }
+  // Told when a template has changed, until `who` says it wants nothing ({}).
+  void on_changed(const void* who, std::function<void()> changed);
   // Told when sandboxes of a template may begin otherwise from now on, or there is none any more.
   void on_layers_changed(std::function<void()> changed) { layers_changed_ = std::move(changed); }
+  // Told when sandboxes were made of a template.
+  void on_used(const void* who, std::function<void(const Template&)> used);
   // Every team's, builtin first.
   std::vector<Template> all() const;
   bool any_ready() const;
@@ -113,9 +116,11 @@ class Templates {
   Result<const Entry*> look_up(std::string_view name, std::string_view team_id) const;
   void keep(Template value);
   void tell_layers_changed() const;
+  void tell_changed() const;
 
-  std::function<void()> changed_;
   std::function<void()> layers_changed_;
+  std::map<const void*, std::function<void()>> changed_;
+  std::map<const void*, std::function<void(const Template&)>> used_;
   bool loaded_ = false;
   std::map<std::string, Entry, std::less<>> entries_;
   std::set<std::string, std::less<>> absent_;

@@ -29,6 +29,16 @@ TEST(TemplateSpec, WhatItSays) {
   EXPECT_EQ(spec->resources.disk, "5Gi");
 }
 
+TEST(TemplateSpec, ModulesToPreload) {
+  const Template value{
+      .spec = R"({"preload":["numpy","matplotlib.pyplot"],"pool":{"minIdle":1,"maxIdle":1}})",
+      .builtin = false};
+  EXPECT_EQ(template_defaults(value).preload,
+            (std::vector<std::string>{"numpy", "matplotlib.pyplot"}));
+  EXPECT_EQ(template_defaults(value).pool->min_idle, 1U);
+  EXPECT_TRUE(spec_of("{}")->preload.empty());
+}
+
 TEST(TemplateSpec, MountPointsAreKept) {
   EXPECT_TRUE(spec_of(R"({"volumeMounts":[{"name":"data","mountPath":"/workspace/data"},
                                           {"name":"ro","mountPath":"/models","readOnly":true}]})"));
@@ -56,6 +66,12 @@ TEST(TemplateSpec, WhatIsRefused) {
         R"({"volumeMounts":[{"name":"a","mountPath":"/x","readOnly":1}]})",
         R"({"volumeMounts":[{"name":"a","mountPath":"/x"},{"name":"a","mountPath":"/y"}]})",
         R"({"pod":{}})",
+        R"({"preload":"numpy"})",
+        R"({"preload":[1]})",
+        R"({"preload":["numpy "]})",
+        R"({"preload":["a..b"]})",
+        R"({"preload":["os","os"]})",
+        R"({"preload":["os;evil"]})",
         R"({"pool":{"minIdle":2,"maxIdle":1}})",
         R"({"pool":{"minIdle":-1}})",
         R"({"mainContainer":{"securityContext":{}}})",

@@ -1464,6 +1464,7 @@ class TemplateSpecOverrides:
     display_name: Optional[str] = None
     tags: Optional[List[str]] = None
     pool: Optional[TemplateSpecOverridesPool] = None
+    preload: Optional[List[str]] = None
 
     def to_json(self) -> Dict[str, Any]:
         return _present({
@@ -1471,6 +1472,7 @@ class TemplateSpecOverrides:
             "displayName": self.display_name,
             "tags": self.tags,
             "pool": None if self.pool is None else self.pool.to_json(),
+            "preload": self.preload,
         })
 
 
@@ -3848,6 +3850,7 @@ class TemplateSpec:
     volume_mounts: Optional[List[TemplateMount]] = None
     env_vars: Optional[Dict[str, str]] = None
     network: Optional[NetworkPolicy] = None
+    preload: Optional[List[str]] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TemplateSpec:
@@ -3864,6 +3867,7 @@ class TemplateSpec:
             env_vars=data.get("envVars"),
             network=None if data.get("network") is None
                 else NetworkPolicy.from_json(data["network"]),
+            preload=data.get("preload"),
         )
 
     def to_json(self) -> Dict[str, Any]:
@@ -3878,6 +3882,7 @@ class TemplateSpec:
                 else [each.to_json() for each in self.volume_mounts],
             "envVars": self.env_vars,
             "network": None if self.network is None else self.network.to_json(),
+            "preload": self.preload,
         })
 
 
@@ -3955,6 +3960,47 @@ class TemplateStatusCreation:
 
 
 @dataclass(frozen=True)
+class TemplatePreloadFailedItem:
+    module: str
+    error: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TemplatePreloadFailedItem:
+        return cls(
+            module=data["module"],
+            error=data["error"],
+        )
+
+
+@dataclass(frozen=True)
+class TemplatePreload:
+    """The Python interpreter that sandboxes of the template begin with, started already.
+
+    - state: none: nobody wanted it yet. failed: interpreters start anew.
+    - modules: What it is asked to import.
+    - failed: What could not be imported.
+    - message: Why it failed.
+    - memory_bytes: Shared by all sandboxes of the template.
+    """
+
+    state: Literal["none", "making", "ready", "failed"]
+    modules: List[str]
+    failed: List[TemplatePreloadFailedItem]
+    message: Optional[str] = None
+    memory_bytes: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TemplatePreload:
+        return cls(
+            state=data["state"],
+            modules=data["modules"],
+            failed=[TemplatePreloadFailedItem.from_json(each) for each in data["failed"]],
+            message=data.get("message"),
+            memory_bytes=data.get("memory_bytes"),
+        )
+
+
+@dataclass(frozen=True)
 class TemplateStatus:
     """Fields that need a word:
 
@@ -3967,6 +4013,7 @@ class TemplateStatus:
     conditions: List[Dict[str, Any]]
     last_update_time: datetime
     creation: TemplateStatusCreation
+    preload: Optional[TemplatePreload] = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TemplateStatus:
@@ -3976,6 +4023,8 @@ class TemplateStatus:
             conditions=data["conditions"],
             last_update_time=_time(data["lastUpdateTime"]),
             creation=TemplateStatusCreation.from_json(data["creation"]),
+            preload=None if data.get("preload") is None
+                else TemplatePreload.from_json(data["preload"]),
         )
 
 

@@ -1,7 +1,7 @@
 # Atoll's Python interpreter driver: runs inside the sandbox, talks over descriptor 3.
 #
-# In:  lines "warm - -", "exec ID BASE64(CODE) [ENVIRONMENT]", "environment - ENVIRONMENT", "resize ROWS COLUMNS", "copy ID -". Out: one JSON object a line:
-# ready, display, result, error, done, copied. Code runs in one persistent namespace in this process; its stdout and stderr are the
+# In:  lines "preload - MODULE,MODULE", "begin BASE64(DIRECTORY) ENVIRONMENT", "exec ID BASE64(CODE) [ENVIRONMENT]", "resize ROWS COLUMNS", "copy ID -". Out: one JSON object a line:
+# ready, preloaded, begun, display, result, error, done, copied. Code runs in one persistent namespace in this process; its stdout and stderr are the
 # process's own, so output of subprocesses and of C libraries is captured too. SIGINT interrupts the
 # running code and nothing else. IPython's machinery is used when the image has it.
 import base64
@@ -375,6 +375,37 @@ def say_ready():
     channel.send(op="ready", language="python", version=sys.version.split()[0])
 
 
+def preload(interpreter, names):
+    """Before anybody's code: what it would otherwise wait for. Copies of this process have it."""
+    import gc
+    import importlib
+    failures = []
+    interpreter.warm()
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            reason = "".join(traceback.format_exception_only(type(error), error)).strip()
+            failures.append({"module": name, "error": reason[:500]})
+    flush()
+    repair_streams()
+    find_user_packages()
+    gc.collect()
+    gc.freeze()  # so that collecting garbage does not write to what copies share
+    channel.send(op="preloaded", failures=failures)
+
+
+def begin(directory, environment):
+    """In the sandbox that is to have this copy."""
+    set_environment(environment)
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        channel.send(op="begun", error=str(error))
+        return
+    channel.send(op="begun")
+
+
 COPY_SECONDS = 40  # how long a copy is kept for whoever asked for it
 copying = False
 
@@ -436,6 +467,7 @@ def wait_for_copy(pid, identifier, threads):
 
 def park(interpreter):
     """Stands still. Goes on only where the channel is another one: not beside the original."""
+    global boot_id
     try:
         drop_event_loops(interpreter)
         renew_entropy()  # what it sets up for the first time, it sets up once for all
@@ -444,6 +476,7 @@ def park(interpreter):
         if os.fstat(CHANNEL).st_ino == here:
             os._exit(0)
         renew_entropy()
+        boot_id = read_boot_id()
         channel.pending = channel.held = b""
     except BaseException:
         os._exit(1)
@@ -533,10 +566,10 @@ def main():
             code, _, environment = body.partition(" ")
             execute(interpreter, identifier, base64.b64decode(code).decode("utf-8", "replace"),
                     environment)
-        elif verb == "environment":
-            set_environment(body)
-        elif verb == "warm":
-            interpreter.warm()
+        elif verb == "begin":
+            begin(base64.b64decode(identifier).decode("utf-8", "surrogateescape"), body)
+        elif verb == "preload":
+            preload(interpreter, [name for name in body.split(",") if name])
         elif verb == "copy":
             if copy_self(interpreter, identifier):
                 say_ready()

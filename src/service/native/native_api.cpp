@@ -60,7 +60,7 @@ NativeApi::NativeApi(control::Sandboxes& sandboxes, control::Snapshots& snapshot
               .read = control::Permission::kSandboxRead,
               .write = control::Permission::kSandboxWrite},
              sandbox_files_, archives),
-      templates_(sandboxes, templates, idempotency_),
+      templates_(sandboxes, templates, idempotency_, contexts),
       volumes_(volumes),
       diffs_(diffs),
       flows_(sandboxes, audit),

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "control/limits.h"
+#include "control/preloaded.h"
 #include "control/prepared_cells.h"
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
@@ -82,7 +83,16 @@ Result<control::BuildOptions> parse_build(const http::Request& request) {
   return options;
 }
 
-Json spec_json(const Template& value, const control::PreparedCells* prepared) {
+Json names_json(const std::vector<std::string>& names) {
+  Json json = Json::array();
+  for (const std::string& name : names) {
+    json.push(name);
+  }
+  return json;
+}
+
+Json spec_json(const Template& value, const control::TemplateDefaults& defaults,
+               const control::PreparedCells* prepared) {
   if (value.builtin) {
     Json spec = Json::object(
         {{"displayName", value.name},
@@ -92,10 +102,45 @@ Json spec_json(const Template& value, const control::PreparedCells* prepared) {
       const control::PoolBounds pool = prepared->bounds_of(value.name);
       spec.set("pool", Json::object({{"minIdle", pool.min_idle}, {"maxIdle", pool.max_idle}}));
     }
+    if (!defaults.preload.empty()) {
+      spec.set("preload", names_json(defaults.preload));
+    }
     return spec;
   }
   auto spec = Json::parse(value.spec);
   return spec ? *std::move(spec) : Json::object();
+}
+
+std::string_view state_name(control::PreloadReport::State state) {
+  using State = control::PreloadReport::State;
+  switch (state) {
+    case State::kNone:
+      return "none";
+    case State::kMaking:
+      return "making";
+    case State::kReady:
+      return "ready";
+    case State::kFailed:
+      return "failed";
+  }
+  return "none";
+}
+
+Json preload_json(const control::PreloadReport& report, const control::TemplateDefaults& defaults) {
+  Json failed = Json::array();
+  for (const control::PreloadFailure& failure : report.failures) {
+    failed.push(Json::object({{"module", failure.module}, {"error", failure.error}}));
+  }
+  Json json = Json::object({{"state", state_name(report.state)},
+                            {"modules", names_json(defaults.preload)},
+                            {"failed", std::move(failed)}});
+  if (!report.reason.empty()) {
+    json.set("message", to_valid_utf8(report.reason));
+  }
+  if (report.memory_bytes > 0) {
+    json.set("memory_bytes", report.memory_bytes);
+  }
+  return json;
 }
 
 }  // namespace
@@ -151,17 +196,20 @@ Json TemplateRoutes::template_json(const Template& value) const {
   }
   const control::PreparedCells* const prepared = sandboxes_.prepared();
   const std::size_t idle = prepared == nullptr ? 0 : prepared->idle_of(value.name);
+  const control::TemplateDefaults& defaults = sandboxes_.templates().defaults(value.name);
+  const auto report = contexts_.interpreters().preload_report(value.layers, defaults);
   Json json = Json::object(
       {{"template_id", value.name},
        {"scope", value.builtin ? "public" : "team"},
        {"team_id", value.builtin ? "" : value.team_id},
        {"user_id", ""},
-       {"spec", spec_json(value, prepared)},
+       {"spec", spec_json(value, defaults, prepared)},
        {"status", Json::object({{"idleCount", idle},
                                 {"activeCount", sandboxes_.count_of_template(value.name)},
                                 {"conditions", Json::array()},
                                 {"lastUpdateTime", rfc3339(value.updated_at)},
-                                {"creation", std::move(creation)}})},
+                                {"creation", std::move(creation)},
+                                {"preload", preload_json(report, defaults)}})},
        {"created_at", rfc3339(value.created_at)},
        {"updated_at", rfc3339(value.updated_at)}});
   if (const auto config = Json::parse(value.config); !value.builtin && config) {
@@ -214,7 +262,8 @@ Task<> TemplateRoutes::create_from(NativeExchange& exchange, control::StateRef::
   CO_TRY(const auto fields, Fields::of(body, "", {"template_id", source, "spec_overrides"}));
   CO_TRY(const std::string name, fields.required_string("template_id"));
   CO_TRY(std::string id, fields.required_string(source));
-  CO_TRY_DO(fields.object("spec_overrides", {"description", "displayName", "tags", "pool"}));
+  CO_TRY_DO(
+      fields.object("spec_overrides", {"description", "displayName", "tags", "pool", "preload"}));
   control::CaptureRequest request{.source = {kind, std::move(id)}, .overrides = {}};
   const Json* overrides = body.find("spec_overrides");
   if (overrides != nullptr && overrides->as_object() != nullptr) {

@@ -11,8 +11,8 @@ class TemplateRoutes {
  public:
   // Without jobs the templates can only be read.
   TemplateRoutes(const control::Sandboxes& sandboxes, control::TemplateJobs* jobs,
-                 Idempotency& idempotency)
-      : sandboxes_(sandboxes), jobs_(jobs), idempotency_(idempotency) {}
+                 Idempotency& idempotency, control::Contexts& contexts)
+      : sandboxes_(sandboxes), jobs_(jobs), idempotency_(idempotency), contexts_(contexts) {}
   void add_to(RouteTable& table);
 
  private:
@@ -38,6 +38,7 @@ class TemplateRoutes {
   const control::Sandboxes& sandboxes_;
   control::TemplateJobs* jobs_;
   Idempotency& idempotency_;
+  control::Contexts& contexts_;
 };
 
 }  // namespace atl::service::native

@@ -2706,6 +2706,7 @@ export interface components {
                 minIdle?: number;
                 maxIdle?: number;
             };
+            preload?: components["schemas"]["TemplateModules"];
         };
         RestoreRequest: {
             snapshot_id: string;
@@ -4189,7 +4190,10 @@ export interface components {
             volumeMounts?: components["schemas"]["TemplateMount"][];
             envVars?: components["schemas"]["StringMap"];
             network?: components["schemas"]["NetworkPolicy"];
+            preload?: components["schemas"]["TemplateModules"];
         };
+        /** @description Python modules that interpreters of its sandboxes have imported from their first moment. */
+        TemplateModules: string[];
         TemplateContainer: {
             /** @example docker.io/library/nginx:1.27 */
             image?: string;
@@ -4256,6 +4260,26 @@ export interface components {
                 /** @description Why it failed. */
                 message?: string;
             };
+            preload?: components["schemas"]["TemplatePreload"];
+        };
+        /** @description The Python interpreter that sandboxes of the template begin with, started already. */
+        TemplatePreload: {
+            /**
+             * @description none: nobody wanted it yet. failed: interpreters start anew.
+             * @enum {string}
+             */
+            state: "none" | "making" | "ready" | "failed";
+            /** @description Why it failed. */
+            message?: string;
+            /** @description Shared by all sandboxes of the template. */
+            memory_bytes?: number;
+            /** @description What it is asked to import. */
+            modules: string[];
+            /** @description What could not be imported. */
+            failed: {
+                module: string;
+                error: string;
+            }[];
         };
         /** @description What the image says about its processes. */
         ImageConfig: {

@@ -37,11 +37,9 @@ std::string default_id(std::string_view language) {
 
 InterpreterRequest interpreter_of(const SandboxTarget& target, std::string language,
                                   std::string cwd) {
-  const bool usual = cwd.empty();  // one kind for all, not one for each directory somebody names
   return {.alias = std::move(language),
-          .cwd = usual ? std::string{kDirectory} : std::move(cwd),
-          .user = target.user,
-          .preloaded = usual};
+          .cwd = cwd.empty() ? std::string{kDirectory} : std::move(cwd),
+          .user = target.user};
 }
 
 // What the default context of this id is made of; nullopt: it is another context's id.
