@@ -27,6 +27,8 @@
 namespace atl::guest {
 namespace {
 
+constexpr std::string_view kAgentName = "atoll-guest.";
+
 // The agent needs many descriptors, its children get what the agent was started with.
 rlimit raise_file_limit() {
   rlimit original{};
@@ -75,6 +77,7 @@ Result<> Agent::start() {
     return fail_errno("blocking signals");
   }
   ::prctl(PR_SET_DUMPABLE, 0);
+  tell_preparations();
   // As PID 1 orphans come to it anyway; elsewhere this makes them.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   signals_ = Fd{::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -323,7 +326,14 @@ void Agent::sweep() {
   processes_.sweep();
 }
 
-// The host waits for the connections to end, so what else is to be done comes before that.
+// The name of the process says how often it was ready for a dump: nobody inside can change it, and
+// the host can read it whatever else is closed (runtime/namespaces/criu_dump.cpp).
+void Agent::tell_preparations() {
+  constexpr unsigned kNames = 1000;  // a name has 15 bytes
+  ::prctl(PR_SET_NAME, concat(kAgentName, preparations_++ % kNames).c_str());
+}
+
+// The host waits for what is to be done, and for the connections to end.
 void Agent::prepare_dump() {
   may_be_a_copy_ = true;
   if (owner_ > 0) {
@@ -338,6 +348,7 @@ void Agent::prepare_dump() {
   if (owner_ <= 0) {
     owner_ = -1;
     close_connections();
+    tell_preparations();
   }
 }
 
@@ -388,6 +399,7 @@ void Agent::on_child() {
       if (pid == owner_) {
         owner_ = -1;
         close_connections();
+        tell_preparations();
       }
     }
   }

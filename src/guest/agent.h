@@ -39,6 +39,7 @@ class Agent final : private Connection::Owner {
   void serve_socket_search(Connection& connection, std::string_view payload);
   void sweep();
   void prepare_dump();
+  void tell_preparations();
   void close_connections();
 
   void on_frame(Connection& connection, Kind kind, std::string_view payload) override;
@@ -57,8 +58,9 @@ class Agent final : private Connection::Owner {
   std::set<pid_t> file_workers_;
   std::set<pid_t> watchers_;
   std::set<pid_t> captures_;
-  std::set<pid_t> searches_;  // for holders of sockets
-  pid_t owner_ = -1;          // gives processes memory of their own, before a dump
+  std::set<pid_t> searches_;   // for holders of sockets
+  unsigned preparations_ = 0;  // for dumps
+  pid_t owner_ = -1;           // gives processes memory of their own, before a dump
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
   bool may_be_a_copy_ = false;  // a dump was about to be made
