@@ -75,7 +75,10 @@ def test_nothing_leaves_before_the_answer(place, sandbox):
     kept = place.client.expect(
         200, "GET", f"/api/v1/approvals?state=all&sandbox_id={sandbox.id}").data["approvals"]
     assert [each["state"] for each in kept] == ["denied", "allowed"]
-    flow = place.client.expect(200, "GET", f"/api/v1/network/flows/{question['flow_id']}").data
+    # Flows are written a batch at a time.
+    path = f"/api/v1/network/flows/{question['flow_id']}"
+    wait_until(lambda: place.client.call("GET", path).status == 200, 20, "the flow of the question")
+    flow = place.client.expect(200, "GET", path).data
     assert flow["outcome"] == "denied" and flow["rule"] == "ask-first"
 
 
