@@ -211,7 +211,20 @@ Task<std::vector<KeptFlow>> FlowLog::newest(store::FlowFilter filter, std::int64
   co_return kept(rows);
 }
 
+template <class Awaits>
+Task<> FlowLog::until_written(Awaits awaits) {
+  const std::uint64_t last = writes_ + 2;
+  while ((writing_ || awaits()) && writes_ < last) {
+    written_.clear();
+    CO_TRY_DO(co_await written_.wait());
+  }
+  co_return ok();
+}
+
 Task<std::optional<KeptFlow>> FlowLog::find(std::string team_id, std::string id) {
+  // An approval or a refusal has named it, perhaps just now.
+  CO_TRY_DO(co_await until_written(
+      [&] { return std::ranges::find(queue_, id, &FlowRecord::id) != queue_.end(); }));
   CO_TRY(const auto row,
          co_await on_file([&](store::FlowFile& file) { return file.find(team_id, id); }));
   if (!row) {
@@ -234,13 +247,8 @@ Task<store::Traffic> FlowLog::traffic(std::string team_id, std::string sandbox_i
 
 Task<std::vector<store::ApprovalRow>> FlowLog::approvals(store::ApprovalFilter filter,
                                                          std::int64_t before, std::size_t limit) {
-  // Somebody who has just answered shall find the answer: it is in the write that goes on or in the
-  // next. One that fails keeps nobody waiting.
-  const std::uint64_t last = writes_ + 2;
-  while ((!approvals_.empty() || writing_) && writes_ < last) {
-    written_.clear();
-    CO_TRY_DO(co_await written_.wait());
-  }
+  // Somebody who has just answered shall find the answer.
+  CO_TRY_DO(co_await until_written([this] { return !approvals_.empty(); }));
   co_return co_await on_file(
       [&](store::FlowFile& file) { return file.approvals(filter, before, limit); });
 }

@@ -53,6 +53,7 @@ class FlowLog final : public egress::Flows {
   // Newest first, those before the sequence `before` (0: all).
   Task<std::vector<KeptFlow>> newest(store::FlowFilter filter, std::int64_t before,
                                      std::size_t limit);
+  // Also one that was told of just now.
   Task<std::optional<KeptFlow>> find(std::string team_id, std::string id);
   // Bytes and flows of a sandbox, or of the whole team when it is empty; with those not written
   // yet.
@@ -93,6 +94,10 @@ class FlowLog final : public egress::Flows {
   void put_back(store::FlowBatch batch);
   Task<> write_pending();
   Task<> flush();
+  // What a reader awaits is in the write that goes on or in the next. One that fails keeps nobody
+  // waiting.
+  template <class Awaits>
+  Task<> until_written(Awaits awaits);
   Task<> write_until_cancelled();
   Task<> trim_for_ever();
   template <class Function>

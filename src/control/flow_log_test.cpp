@@ -134,6 +134,23 @@ Task<> record_many(FlowLog& log, std::size_t count) {
   co_return ok();
 }
 
+Task<> find_at_once(FlowLog& log, std::vector<std::string>& seen) {
+  for (const auto outcome : {egress::Outcome::kOpen, egress::Outcome::kDenied}) {
+    log.record(flow("a", outcome));
+    CO_TRY(const auto found, co_await log.find("default", "a"));
+    seen.emplace_back(found ? outcome_name(found->record.outcome) : "nothing");
+  }
+  CO_TRY(const auto nothing, co_await log.find("default", "b"));
+  EXPECT_FALSE(nothing);
+  co_return ok();
+}
+
+TEST_F(FlowLogTest, AFlowIsFoundAsSoonAsItWasTold) {
+  std::vector<std::string> seen;
+  run(find_at_once(log_, seen));
+  EXPECT_EQ(seen, (std::vector<std::string>{"open", "denied"}));
+}
+
 TEST_F(FlowLogTest, WhatIsLeftIsWrittenAtTheEnd) {
   run(record_many(log_, 3));
   EXPECT_EQ(file_->newest({}, 0, 10)->size(), 3U);
