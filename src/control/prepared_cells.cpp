@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -79,17 +80,23 @@ PreparedCells::Kind* PreparedCells::wider(const Sandbox& row, IdStyle style) con
   return found == kinds_.end() ? nullptr : found->get();
 }
 
-// The least wanted kind without cells gives way. When all have some, nothing is learnt.
-bool PreparedCells::makes_room_for_kind() {
-  if (kinds_.size() < kMaxPreparedKinds) {
+// The least wanted kind without cells gives way; of the same team, when that has its part. When all
+// have some, nothing is learnt.
+bool PreparedCells::makes_room_for_kind(std::string_view team_id) {
+  const auto own = std::ranges::count(
+      kinds_, team_id, [](const KindPointer& kind) { return std::string_view{kind->team_id}; });
+  const bool full = !team_id.empty() && static_cast<std::size_t>(own) >= kMaxKindsOfTeam;
+  if (!full && kinds_.size() < kMaxPreparedKinds) {
     return true;
   }
   const Instant now = parts_.loop.now();
   auto least = kinds_.end();
   for (auto each = kinds_.begin(); each != kinds_.end(); ++each) {
     const Kind& kind = **each;
-    const bool empty = kind.idle.empty() && kind.making == 0 && kind.bounds.min_idle == 0;
-    if (empty && (least == kinds_.end() || kind.demand.rate(now) < (*least)->demand.rate(now))) {
+    const bool gives_way =
+        kind.coming() == 0 && !kind.holds_minimum() && (!full || kind.team_id == team_id);
+    if (gives_way &&
+        (least == kinds_.end() || kind.demand.rate(now) < (*least)->demand.rate(now))) {
       least = each;
     }
   }
@@ -108,10 +115,13 @@ void PreparedCells::describe(Kind& kind) const {
   kind.usual = limits && *limits == kind.limits && defaults.ephemeral_tmp == kind.ephemeral_tmp;
 }
 
+// What everybody gets of a builtin template is nobody's.
+std::string PreparedCells::team_of(const Kind& kind, const Sandbox& row) const {
+  const auto found = parts_.sandboxes.templates().find(kind.template_name, row.team_id);
+  return kind.usual && found && found->builtin ? "" : row.team_id;
+}
+
 PreparedCells::Kind* PreparedCells::learn(const Sandbox& row, IdStyle style) {
-  if (!makes_room_for_kind()) {
-    return nullptr;
-  }
   auto kind = std::make_shared<Kind>();
   kind->template_name = row.template_name;
   kind->layers = row.layers;
@@ -119,6 +129,11 @@ PreparedCells::Kind* PreparedCells::learn(const Sandbox& row, IdStyle style) {
   kind->ephemeral_tmp = row.ephemeral_tmp;
   kind->id_style = style;
   describe(*kind);
+  kind->team_id = team_of(*kind, row);
+  if (!makes_room_for_kind(kind->team_id)) {
+    return nullptr;
+  }
+  kind->gauge = &gauge_of(kind->template_name);
   const auto place = std::ranges::upper_bound(
       kinds_, kind->template_name, {},
       [](const KindPointer& each) -> const std::string& { return each->template_name; });
@@ -136,6 +151,28 @@ PreparedCells::Taken PreparedCells::pop(Kind& kind, bool fits) {
   return taken;
 }
 
+std::string PreparedCells::next_id(const Sandbox& row, IdStyle style) const {
+  if (!running_ || ending_) {
+    return "";
+  }
+  Kind* kind = find(row, style);
+  if (kind == nullptr || kind->idle.empty()) {
+    kind = wider(row, style);
+  }
+  return kind == nullptr ? "" : kind->idle.front().id;
+}
+
+// Whether there is something to do for it. Who ends making one looks anyway.
+bool PreparedCells::is_behind(const Kind& kind) const {
+  if (making_.size() >= parts_.options.at_once) {
+    return false;
+  }
+  const double expected = expected_claims(kind.demand.rate(parts_.loop.now()), making_time_);
+  const auto wanted =
+      std::min(static_cast<std::size_t>(std::llround(expected)), kind.bounds.max_idle);
+  return kind.coming() < std::max(kind.target, wanted);
+}
+
 std::optional<PreparedCells::Taken> PreparedCells::take(const Sandbox& row, IdStyle style) {
   if (!running_ || ending_) {
     return std::nullopt;
@@ -144,16 +181,24 @@ std::optional<PreparedCells::Taken> PreparedCells::take(const Sandbox& row, IdSt
   if (kind == nullptr) {
     kind = learn(row, style);
   }
-  changed_.set();
+  std::optional<Taken> taken;
   if (kind != nullptr) {
     ++kind->claims;
     kind->demand.note(parts_.loop.now());
     if (!kind->idle.empty()) {
-      return pop(*kind, true);
+      taken = pop(*kind, true);
+    }
+    if (is_behind(*kind)) {
+      changed_.set();
     }
   }
+  if (taken) {
+    return taken;
+  }
   if (Kind* const other = wider(row, style); other != nullptr) {
-    return pop(*other, false);
+    taken = pop(*other, false);
+    changed_.set();
+    return taken;
   }
   missed_.add();
   return std::nullopt;
@@ -162,6 +207,13 @@ std::optional<PreparedCells::Taken> PreparedCells::take(const Sandbox& row, IdSt
 void PreparedCells::discard(std::string id) {
   parts_.sandboxes.adopt_cell(id);
   condemn(std::move(id));
+}
+
+void PreparedCells::destroy_orphans(std::vector<std::string> ids) {
+  for (std::string& id : ids) {
+    orphans_.insert(id);
+    discard(std::move(id));
+  }
 }
 
 void PreparedCells::note_making(std::ptrdiff_t change) {
@@ -174,6 +226,10 @@ void PreparedCells::note_making(std::ptrdiff_t change) {
 // --- the node --------------------------------------------------------------------------------
 
 void PreparedCells::on_died(std::string_view id) {
+  if (const auto found = being_made_.find(id); found != being_made_.end()) {
+    found->second = true;
+    return;
+  }
   for (const KindPointer& kind : kinds_) {
     const auto found = std::ranges::find(kind->idle, id, &node::CellInfo::id);
     if (found == kind->idle.end()) {
@@ -237,17 +293,19 @@ std::set<std::string> PreparedCells::used_layers() const {
   return layers;
 }
 
-void PreparedCells::count(const Kind& kind, std::ptrdiff_t change) {
-  idle_ = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(idle_) + change);
-  // Series stay for ever: templates that come and go must not fill the memory with them.
-  const bool own = labelled_.contains(kind.template_name) || labelled_.size() < kMaxPreparedKinds;
+// Series stay for ever: templates that come and go must not fill the memory with them.
+Gauge& PreparedCells::gauge_of(const std::string& template_name) {
+  const bool own = labelled_.contains(template_name) || labelled_.size() < kMaxPreparedKinds;
   if (own) {
-    labelled_.insert(kind.template_name);
+    labelled_.insert(template_name);
   }
-  parts_.metrics
-      .gauge("atoll_control_prepared_cells_count", "Cells that wait for a claim",
-             concat("template=\"", own ? std::string_view{kind.template_name} : "other", "\""))
-      .add(change);
+  return parts_.metrics.gauge(
+      "atoll_control_prepared_cells_count", "Cells that wait for a claim",
+      concat("template=\"", own ? std::string_view{template_name} : "other", "\""));
+}
+
+void PreparedCells::count(const Kind& kind, std::ptrdiff_t change) {
+  kind.gauge->add(change);
 }
 
 }  // namespace atl::control

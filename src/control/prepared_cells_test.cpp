@@ -1,73 +1,8 @@
-// Prepared cells: taken by claims, kept in number, never two owners, none left over.
-#include "control/prepared_cells.h"
-
-#include "control/limits.h"
-#include "control/sandboxes_fixture.h"
+// Prepared cells: taken by claims, never two owners, none left over.
+#include "control/prepared_fixture.h"
 
 namespace atl::control {
 namespace {
-
-constexpr std::size_t kMin = kDefaultMinIdle;
-
-class PreparedTest : public SandboxesTest {
- protected:
-  void SetUp() override {
-    options_.max_sandboxes = 500;
-    start();
-  }
-  void TearDown() override { stop(); }
-
-  void start() {
-    open();
-    prepared_ = std::make_unique<PreparedCells>(
-        PreparedCells::Parts{simulation_.loop, node_, *sandboxes_, metrics_, pool_});
-    working_ = std::make_unique<Scope>(simulation_.loop);
-    working_->spawn("prepared", prepared_->run());
-    settle();
-  }
-  void stop() {
-    if (working_) {
-      EXPECT_TRUE(simulation_.run(working_->cancel_and_join()));
-    }
-    working_.reset();
-    prepared_.reset();
-    close();
-  }
-  void restart() {
-    stop();
-    start();
-  }
-  void settle() { simulation_.advance_ms(300); }
-  std::size_t idle(std::string_view name = "default") const { return prepared_->idle_of(name); }
-  std::set<std::string> cells() const {
-    std::set<std::string> ids;
-    for (const auto& [id, cell] : node_.cells) {
-      ids.insert(id);
-    }
-    return ids;
-  }
-  void put_template(std::string name, std::vector<std::string> layers, std::string spec = "{}",
-                    std::string team = kTeam) {
-    Template value{.name = std::move(name), .layers = std::move(layers)};
-    value.builtin = false;
-    value.team_id = std::move(team);
-    value.spec = std::move(spec);
-    value.state = TemplateState::kReady;
-    ASSERT_TRUE(simulation_.run(
-        sandboxes_->changeable_templates().put(StoreAccess{*store_, nullptr}, std::move(value))));
-    settle();
-  }
-  void refuse(std::string operation) {
-    node_.fault = [operation](std::string_view asked) {
-      return asked == operation ? FakeNode::Fault::kRefused : FakeNode::Fault::kNone;
-    };
-  }
-  std::uint64_t counted(std::string_view name) { return metrics_.counter(name, "").value(); }
-
-  PreparedOptions pool_{.max_idle = 50, .memory_bytes = 1ULL << 30, .at_once = 2};
-  std::unique_ptr<PreparedCells> prepared_;
-  std::unique_ptr<Scope> working_;
-};
 
 TEST_F(PreparedTest, AClaimTakesWhatIsReadyAndAsksTheNodeNothing) {
   EXPECT_EQ(idle(), kMin);
@@ -198,28 +133,37 @@ class Refusing final : public SandboxDocuments {
   std::vector<std::string> asked;
 };
 
-TEST_F(PreparedTest, ARefusedClaimTakesItsCellAlong) {
+TEST_F(PreparedTest, ARefusedClaimTakesNothing) {
+  const auto before = cells();
   Refusing refusing;
   sandboxes_->add_documents(refusing);
-  EXPECT_EQ(claim().error().code, Code::kInvalidArgument);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(claim().error().code, Code::kInvalidArgument);
+  }
   sandboxes_->remove_documents(refusing);
   settle();
-  EXPECT_FALSE(node_.cells.contains(refusing.asked.front()));
-  EXPECT_EQ(node_.cells.size(), kMin);
+  EXPECT_EQ(cells(), before) << "nor does it count as a demand";
+  const auto claimed = claim();
+  ASSERT_TRUE(claimed);
+  EXPECT_EQ(claimed->id, refusing.asked.front());
+  EXPECT_EQ(counted("atoll_control_claims_prepared_total"), 1U);
 }
 
-TEST_F(PreparedTest, ABatchThatDoesNotFitTakesItsCellsAlong) {
-  const auto before = cells();
+TEST_F(PreparedTest, ABatchThatDoesNotFitTakesNothing) {
   options_.max_sandboxes = 2;
   restart();
+  const auto before = cells();
   EXPECT_EQ(simulation_.run(sandboxes_->claim_all({.template_name = "default", .count = 3}))
                 .error()
                 .reason,
             "quota_exceeded");
   settle();
-  EXPECT_EQ(node_.cells.size(), kMin);
-  EXPECT_EQ(idle(), kMin);
+  EXPECT_EQ(cells(), before);
   EXPECT_TRUE(sandboxes_->list({}).sandboxes.empty());
+  const auto some = simulation_.run(
+      sandboxes_->claim_all({.template_name = "default", .count = 3, .partial = true}));
+  ASSERT_TRUE(some) << some.error().message;
+  EXPECT_EQ(some->sandboxes.size(), 2U);
 }
 
 TEST_F(PreparedTest, ATemplateThatChangesIsDrained) {
@@ -246,71 +190,6 @@ TEST_F(PreparedTest, ATemplateThatChangesIsDrained) {
   ASSERT_TRUE(simulation_.run(prepared_->drain_stale()));
   EXPECT_EQ(idle("app"), 0U);
   EXPECT_EQ(node_.cells.size(), kMin + 1) << "only the sandbox is left of it";
-}
-
-TEST_F(PreparedTest, BoundsOfATemplateAreKept) {
-  put_template("app", {"app-1"}, R"({"pool":{"minIdle":2,"maxIdle":3}})");
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(claim({.template_name = "app"}));
-    EXPECT_LE(idle("app"), 3U);
-  }
-  settle();
-  EXPECT_EQ(idle("app"), 3U);
-  put_template("app", {"app-1"}, R"({"pool":{"minIdle":0,"maxIdle":0}})");
-  EXPECT_EQ(idle("app"), 0U);
-  ASSERT_TRUE(claim({.template_name = "app"}));
-  settle();
-  EXPECT_EQ(idle("app"), 0U);
-}
-
-TEST_F(PreparedTest, TheOperatorCanDoWithout) {
-  pool_.max_idle = 0;
-  restart();
-  put_template("app", {"app-1"}, R"({"pool":{"minIdle":2,"maxIdle":3}})");
-  ASSERT_TRUE(claim());
-  settle();
-  EXPECT_EQ(node_.cells.size(), 1U);
-}
-
-TEST_F(PreparedTest, NumbersFollowDemandAndFadeWithIt) {
-  for (int i = 0; i < 30; ++i) {
-    ASSERT_TRUE(claim());
-  }
-  simulation_.advance_ms(1000);
-  EXPECT_GE(idle(), 20U);
-  simulation_.advance_ms(60'000);
-  EXPECT_LE(idle(), 20U);
-  EXPECT_GT(idle(), kMin);
-  simulation_.advance_ms(600'000);
-  EXPECT_EQ(idle(), kMin);
-  EXPECT_EQ(node_.cells.size(), 30 + kMin);
-  const std::size_t timers = simulation_.loop.timer_count();
-  simulation_.advance_ms(100'000);
-  EXPECT_EQ(simulation_.loop.timer_count(), timers) << "nothing is done when nothing happens";
-}
-
-TEST_F(PreparedTest, MemoryForAllIsABound) {
-  pool_.memory_bytes = 7 * kPreparedCellBytes;
-  restart();
-  put_template("app", {"app-1"}, R"({"pool":{"minIdle":100,"maxIdle":100}})", "greedy");
-  EXPECT_LE(idle() + idle("app"), 7U);
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(claim());
-  }
-  settle();
-  EXPECT_LE(idle() + idle("app"), 7U);
-  EXPECT_GE(idle(), 4U) << "what is used comes before what was asked for in advance";
-}
-
-TEST_F(PreparedTest, NoneIsMadeWhileMemoryIsShort) {
-  bool is_short = true;
-  pool_.memory_is_short = [&is_short] { return is_short; };
-  restart();
-  EXPECT_EQ(idle(), 0U);
-  ASSERT_TRUE(claim());
-  is_short = false;
-  simulation_.advance_ms(6000);
-  EXPECT_EQ(idle(), kMin);
 }
 
 TEST_F(PreparedTest, OneThatDiesIsReplacedLessAndLessOften) {
@@ -349,6 +228,50 @@ TEST_F(PreparedTest, ANodeThatComesBackHasNoneOfTheOldOnes) {
   for (const auto& id : before) {
     EXPECT_EQ(node_.cells.contains(id), id == claimed->id) << id;
   }
+}
+
+TEST_F(PreparedTest, OneThatDiedBeforeItWasThereIsNotKept) {
+  node_.latency = [] { return Duration{std::chrono::milliseconds{5}}; };
+  std::string victim;
+  const auto before = cells();
+  ASSERT_TRUE(claim());
+  for (int i = 0; i < 100 && victim.empty(); ++i) {
+    simulation_.advance_ms(1);
+    for (const auto& [id, cell] : node_.cells) {
+      victim = before.contains(id) || !cell.running ? victim : id;
+    }
+  }
+  ASSERT_FALSE(victim.empty());
+  ASSERT_EQ(idle(), kMin - 1) << "its answer is on the way";
+  node_.kill(victim);
+  simulation_.advance_ms(1000);
+  EXPECT_FALSE(node_.cells.contains(victim));
+  EXPECT_EQ(counted("atoll_control_prepared_failed_total"), 1U);
+  EXPECT_EQ(idle(), kMin);
+  for (const auto& [id, cell] : node_.cells) {
+    EXPECT_TRUE(cell.running) << id;
+  }
+}
+
+TEST_F(PreparedTest, WhatIsLeftOverDoesNotKeepAnybodyWaiting) {
+  const auto before = cells();
+  refuse("destroy");
+  node_.lose(false);
+  simulation_.advance_ms(500);
+  EXPECT_TRUE(sandboxes_->ready());
+  EXPECT_EQ(idle(), kMin);
+  for (int i = 0; i < 10; ++i) {
+    const auto claimed = claim();
+    ASSERT_TRUE(claimed) << claimed.error().message;
+    EXPECT_FALSE(before.contains(claimed->id));
+  }
+  EXPECT_FALSE(simulation_.run(prepared_->drain_stale())) << "nobody knows their layers";
+  node_.fault = nullptr;
+  simulation_.advance_ms(120'000);
+  for (const auto& id : before) {
+    EXPECT_FALSE(node_.cells.contains(id)) << id;
+  }
+  EXPECT_TRUE(simulation_.run(prepared_->drain_stale()));
 }
 
 TEST_F(PreparedTest, AnAnswerThatGetsLostLeavesNothing) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <numeric>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "control/limits.h"
@@ -20,24 +21,70 @@ double faded(double value, Duration passed, Duration half_life) {
   return value * std::exp2(-seconds(passed) / seconds(half_life));
 }
 
-// All get the same part of what they want.
+// By rounds.
 void shrink(std::span<Wish> wishes, std::size_t room) {
-  const auto sum = std::transform_reduce(wishes.begin(), wishes.end(), std::size_t{0}, std::plus{},
-                                         [](const Wish& wish) { return wish.target; });
-  if (sum <= room) {
+  if (total_target(wishes) <= room) {
     return;
   }
+  std::vector<std::size_t> wanted;
   for (Wish& wish : wishes) {
-    wish.target = wish.target * room / sum;
+    wanted.push_back(std::exchange(wish.target, 0));
+  }
+  while (room > 0) {
+    std::size_t open = 0;
+    for (std::size_t i = 0; i < wishes.size(); ++i) {
+      open += wishes[i].target < wanted[i] ? 1 : 0;
+    }
+    const std::size_t each = std::max<std::size_t>(1, room / open);
+    for (std::size_t i = 0; i < wishes.size(); ++i) {
+      const std::size_t more = std::min({each, wanted[i] - wishes[i].target, room});
+      wishes[i].target += more;
+      room -= more;
+    }
   }
 }
 
-std::size_t total(std::span<const Wish> wishes) {
-  std::size_t sum = 0;
-  for (const Wish& wish : wishes) {
-    sum += wish.target;
+// What is missing to the minima, as wishes of their own.
+std::vector<Wish> missing_to_minima(std::span<const std::span<Wish>> groups) {
+  std::vector<Wish> missing;
+  for (const auto group : groups) {
+    std::size_t least = 0;
+    for (const Wish& wish : group) {
+      least += wish.min_idle;
+    }
+    least -= std::min(least, total_target(group));
+    for (const Wish& wish : group) {
+      const std::size_t own = std::min(least, wish.min_idle - std::min(wish.min_idle, wish.target));
+      missing.push_back({.team = wish.team, .target = own});
+      least -= own;
+    }
   }
-  return sum;
+  return missing;
+}
+
+// So that each team has `most` at most of what it has and what it lacks.
+void shrink_teams(std::span<const Wish> has, std::span<Wish> missing, std::size_t most) {
+  std::set<std::size_t> teams;
+  for (const Wish& wish : has) {
+    teams.insert(wish.team);
+  }
+  teams.erase(kNoTeam);
+  for (const std::size_t team : teams) {
+    std::size_t room = most;
+    std::vector<Wish> own;
+    for (std::size_t i = 0; i < has.size(); ++i) {
+      if (has[i].team == team) {
+        room -= std::min(room, has[i].target);
+        own.push_back(missing[i]);
+      }
+    }
+    shrink(own, room);
+    for (std::size_t i = 0, next = 0; i < has.size(); ++i) {
+      if (has[i].team == team) {
+        missing[i].target = own[next++].target;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -72,6 +119,7 @@ double rate_below(std::size_t target, Duration making) {
 }
 
 void allot(std::span<Wish> wishes, std::size_t room) {
+  const std::size_t whole = room;
   std::vector<std::span<Wish>> groups;
   for (std::size_t begin = 0, end = 0; begin < wishes.size(); begin = end) {
     while (end < wishes.size() && wishes[end].group == wishes[begin].group) {
@@ -85,19 +133,33 @@ void allot(std::span<Wish> wishes, std::size_t room) {
   for (const auto group : groups) {
     shrink(group, group.front().max_idle);
   }
-  shrink(wishes, room);
-  // Minima get what expectation leaves: nobody keeps others waiting by asking for much in advance.
-  std::vector<Wish> missing;
-  for (const auto group : groups) {
-    const std::size_t has = total(group);
-    for (const Wish& wish : group) {
-      missing.push_back({.target = wish.usual && wish.min_idle > has ? wish.min_idle - has : 0});
-    }
-  }
-  shrink(missing, room - std::min(room, total(wishes)));
+  std::vector<Wish> missing = missing_to_minima(groups);
+  // Of the platform's, what is expected and what is kept anyway.
+  std::vector<Wish> first(wishes.begin(), wishes.end());
   for (std::size_t i = 0; i < wishes.size(); ++i) {
-    wishes[i].target += missing[i].target;
+    const bool platform = wishes[i].team == kNoTeam;
+    const std::size_t expected = platform ? std::min(wishes[i].target, wishes[i].min_idle) : 0;
+    first[i].target = platform ? expected + std::exchange(missing[i].target, 0) : 0;
+    wishes[i].target -= expected;
   }
+  shrink(first, room);
+  room -= total_target(first);
+  shrink(wishes, room);
+  // Minima of teams get what expectation leaves: nobody keeps others waiting by asking for much in
+  // advance.
+  shrink_teams(wishes, missing, whole / 2);
+  shrink(missing, room - total_target(wishes));
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    wishes[i].target += first[i].target + missing[i].target;
+  }
+}
+
+std::size_t total_target(std::span<const Wish> wishes) {
+  std::size_t sum = 0;
+  for (const Wish& wish : wishes) {
+    sum += wish.target;
+  }
+  return sum;
 }
 
 }  // namespace atl::control

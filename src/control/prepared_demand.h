@@ -32,18 +32,24 @@ double expected_claims(double rate, Duration making);
 // The other way round: the rate at which `target` is just not wanted any more.
 double rate_below(std::size_t target, Duration making);
 
+inline constexpr std::size_t kNoTeam = 0;
+
 // What one kind wants, and what it gets. Kinds of one template stand side by side and share its
-// bounds; what is missing to the template's minimum is for its usual kind.
+// most; of its minimum each has the part that is for it, and what others of the template have
+// beyond theirs counts for it.
 struct Wish {
-  std::size_t group = 0;  // the template
+  std::size_t group = 0;       // the template
+  std::size_t team = kNoTeam;  // whose; kNoTeam: the platform's
   double expected = 0;
-  std::size_t min_idle = 0;
-  std::size_t max_idle = 0;
-  bool usual = false;
-  std::size_t target = 0;  // the answer
+  std::size_t min_idle = 0;  // of this kind
+  std::size_t max_idle = 0;  // of all of the template
+  std::size_t target = 0;    // the answer
 };
 
-// Shares out `room` cells: first to what is expected, then to minima. REQUIRES: sorted by group.
+// Shares out `room` cells: first to minima of the platform, then to what is expected, then to
+// minima of teams, each of which has half of the room at most then. Where it is not enough, who
+// wants little gets all of it before who wants much gets more. REQUIRES: sorted by group.
 void allot(std::span<Wish> wishes, std::size_t room);
+std::size_t total_target(std::span<const Wish> wishes);
 
 }  // namespace atl::control

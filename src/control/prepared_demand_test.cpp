@@ -62,36 +62,45 @@ TEST_F(DemandTest, SaysWhenItWillHaveFallen) {
 
 TEST(AllotTest, GivesWhatIsExpectedWithinTheBounds) {
   std::vector<Wish> wishes{
-      {.group = 0, .expected = 3.4, .min_idle = 1, .max_idle = 10, .usual = true},
-      {.group = 1, .expected = 50, .min_idle = 0, .max_idle = 20, .usual = true},
-      {.group = 2, .expected = 0.2, .min_idle = 5, .max_idle = 5, .usual = true},
-      {.group = 3, .expected = 0.4, .min_idle = 0, .max_idle = 5, .usual = false},
+      {.group = 0, .expected = 3.4, .min_idle = 1, .max_idle = 10},
+      {.group = 1, .expected = 50, .min_idle = 0, .max_idle = 20},
+      {.group = 2, .expected = 0.2, .min_idle = 5, .max_idle = 5},
+      {.group = 3, .expected = 0.4, .min_idle = 0, .max_idle = 5},
   };
-  allot(wishes, 1000);
-  EXPECT_EQ(wishes[0].target, 3U);
-  EXPECT_EQ(wishes[1].target, 20U);
-  EXPECT_EQ(wishes[2].target, 5U);
-  EXPECT_EQ(wishes[3].target, 0U);
+  for (const std::size_t team : {kNoTeam, std::size_t{7}}) {
+    for (Wish& wish : wishes) {
+      wish.team = team;
+    }
+    allot(wishes, 1000);
+    EXPECT_EQ(wishes[0].target, 3U);
+    EXPECT_EQ(wishes[1].target, 20U);
+    EXPECT_EQ(wishes[2].target, 5U);
+    EXPECT_EQ(wishes[3].target, 0U);
+  }
 }
 
 TEST(AllotTest, KindsOfOneTemplateShareItsBounds) {
   std::vector<Wish> wishes{
-      {.group = 7, .expected = 30, .min_idle = 4, .max_idle = 20, .usual = false},
-      {.group = 7, .expected = 10, .min_idle = 4, .max_idle = 20, .usual = true},
-      {.group = 8, .expected = 1, .min_idle = 4, .max_idle = 20, .usual = false},
-      {.group = 8, .expected = 0, .min_idle = 4, .max_idle = 20, .usual = true},
+      {.group = 7, .expected = 30, .min_idle = 0, .max_idle = 20},
+      {.group = 7, .expected = 4, .min_idle = 4, .max_idle = 20},
+      {.group = 8, .expected = 1, .min_idle = 0, .max_idle = 20},
+      {.group = 8, .expected = 0, .min_idle = 4, .max_idle = 20},
+      {.group = 9, .expected = 0, .min_idle = 3, .max_idle = 20},
+      {.group = 9, .expected = 2, .min_idle = 1, .max_idle = 20},
   };
   allot(wishes, 1000);
-  EXPECT_EQ(wishes[0].target, 13U);
-  EXPECT_EQ(wishes[1].target, 6U);
+  EXPECT_EQ(wishes[0].target, 16U);
+  EXPECT_EQ(wishes[1].target, 4U) << "who wants little has all of it";
   EXPECT_EQ(wishes[2].target, 1U);
   EXPECT_EQ(wishes[3].target, 3U) << "the template has its minimum, of all kinds together";
+  EXPECT_EQ(wishes[4].target, 2U);
+  EXPECT_EQ(wishes[5].target, 2U);
 }
 
 TEST(AllotTest, WhatIsExpectedComesBeforeWhatWasAskedForInAdvance) {
   std::vector<Wish> wishes{
-      {.group = 0, .expected = 0, .min_idle = 1000, .max_idle = 1000, .usual = true},
-      {.group = 1, .expected = 8, .min_idle = 0, .max_idle = 100, .usual = true},
+      {.group = 0, .team = 1, .expected = 0, .min_idle = 1000, .max_idle = 1000},
+      {.group = 1, .team = 2, .expected = 8, .min_idle = 0, .max_idle = 100},
   };
   allot(wishes, 10);
   EXPECT_EQ(wishes[0].target, 2U);
@@ -101,6 +110,24 @@ TEST(AllotTest, WhatIsExpectedComesBeforeWhatWasAskedForInAdvance) {
   EXPECT_EQ(wishes[1].target, 4U);
   allot(wishes, 0);
   EXPECT_EQ(wishes[0].target + wishes[1].target, 0U);
+}
+
+TEST(AllotTest, NoTeamHasMoreThanHalfInAdvanceAndThePlatformIsFirst) {
+  std::vector<Wish> wishes{
+      {.group = 0, .team = 1, .min_idle = 1000, .max_idle = 1000},
+      {.group = 1, .team = 1, .min_idle = 1000, .max_idle = 1000},
+      {.group = 2, .team = 2, .min_idle = 10, .max_idle = 10},
+      {.group = 3, .team = kNoTeam, .min_idle = 4, .max_idle = 100},
+  };
+  allot(wishes, 100);
+  EXPECT_EQ(wishes[0].target + wishes[1].target, 50U);
+  EXPECT_EQ(wishes[2].target, 10U);
+  EXPECT_EQ(wishes[3].target, 4U);
+  // With next to nothing, the platform's is still there, whatever others expect.
+  wishes[0].expected = 500;
+  allot(wishes, 5);
+  EXPECT_EQ(wishes[3].target, 4U);
+  EXPECT_EQ(wishes[0].target, 1U);
 }
 
 }  // namespace

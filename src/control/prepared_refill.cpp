@@ -52,9 +52,10 @@ Instant PreparedCells::begin_work(Scope& scope) {
     templates_changed_ = false;
     review();
   }
+  look_at_memory(now, next);
   allot_targets(now, next);
   for (const KindPointer& kind : kinds_) {
-    condemn_idle(*kind, kind->target);
+    condemn_idle(*kind, kind->keep);
   }
   forget_unwanted(now);
   if (!condemned_.empty() && destroying_ == 0) {
@@ -65,7 +66,7 @@ Instant PreparedCells::begin_work(Scope& scope) {
       next = std::min(next, destroy_again_);
     }
   }
-  while (may_make(now, next)) {
+  while (may_make()) {
     Kind* const kind = neediest(now, next);
     if (kind == nullptr) {
       break;
@@ -103,7 +104,8 @@ void PreparedCells::review() {
     if (!limits) {
       return;
     }
-    const Sandbox row{.template_name = value.name,
+    const Sandbox row{.team_id = value.team_id,
+                      .template_name = value.name,
                       .layers = value.layers,
                       .limits = *limits,
                       .ephemeral_tmp = defaults.ephemeral_tmp};
@@ -113,9 +115,10 @@ void PreparedCells::review() {
   });
 }
 
-void PreparedCells::allot_targets(Instant now, Instant& next) {
+std::vector<Wish> PreparedCells::wishes(Instant now) const {
   std::vector<Wish> wishes;
   wishes.reserve(kinds_.size());
+  std::map<std::string_view, std::size_t> teams{{"", kNoTeam}};
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
     const Kind& kind = *kinds_[i];
     const bool same = i > 0 && kinds_[i - 1]->template_name == kind.template_name;
@@ -123,43 +126,57 @@ void PreparedCells::allot_targets(Instant now, Instant& next) {
     const bool known = kind.usual || kind.claims > 1;
     wishes.push_back(
         {.group = same ? wishes.back().group : i,
+         .team = teams.emplace(kind.team_id, teams.size()).first->second,
          .expected = known ? expected_claims(kind.demand.rate(now), making_time_) : 0.0,
-         .min_idle = kind.bounds.min_idle,
-         .max_idle = kind.bounds.max_idle,
-         .usual = kind.usual && kind.id_style == IdStyle::kReadable});
+         .min_idle = kind.holds_minimum() ? kind.bounds.min_idle : 0,
+         .max_idle = kind.bounds.max_idle});
   }
-  allot(wishes, parts_.options.memory_bytes / kPreparedCellBytes);
-  for (std::size_t i = 0; i < kinds_.size(); ++i) {
-    Kind& kind = *kinds_[i];
-    kind.target = wishes[i].target;
-    const bool by_demand =
-        kind.target > 0 && wishes[i].expected >= static_cast<double>(kind.target) - 0.5;
-    if (by_demand && (!kind.idle.empty() || kind.making > 0)) {
-      const double rate = rate_below(kind.target, making_time_);
-      next = std::min(next, kind.demand.falls_to(rate, now) + kPreparedShortestPause);
+  split_minima(wishes);
+  return wishes;
+}
+
+// Between ids of both forms, as they were asked for: clients of one form must not find that the
+// minimum was all for the other.
+void PreparedCells::split_minima(std::vector<Wish>& wishes) const {
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    for (std::size_t j = i + 1; j < wishes.size() && wishes[j].group == wishes[i].group; ++j) {
+      if (wishes[i].min_idle == 0 || wishes[j].min_idle == 0) {
+        continue;
+      }
+      const std::size_t all = wishes[i].min_idle;
+      const std::size_t claims = kinds_[i]->claims + kinds_[j]->claims;
+      const std::size_t part =
+          (all * kinds_[j]->claims + claims / 2) / std::max<std::size_t>(claims, 1);
+      wishes[j].min_idle = all < 2 ? part : std::clamp<std::size_t>(part, 1, all - 1);
+      wishes[i].min_idle = all - wishes[j].min_idle;
     }
   }
 }
 
-// Kinds without cells that nobody has asked for lately.
-void PreparedCells::forget_unwanted(Instant now) {
-  std::erase_if(kinds_, [&](const KindPointer& kind) {
-    return kind->idle.empty() && kind->making == 0 && kind->target == 0 &&
-           kind->bounds.min_idle == 0 && kind->demand.rate(now) < kForgottenDemand;
-  });
+void PreparedCells::allot_targets(Instant now, Instant& next) {
+  std::vector<Wish> wishes = this->wishes(now);
+  const std::size_t room = memory_short_ ? 0 : parts_.options.memory_bytes / kPreparedCellBytes;
+  allot(wishes, room);
+  std::size_t spare = room - std::min(room, total_target(wishes));
+  for (std::size_t i = 0; i < kinds_.size(); ++i) {
+    Kind& kind = *kinds_[i];
+    kind.target = kind.keep = wishes[i].target;
+    const bool by_demand =
+        kind.target > 0 && wishes[i].expected >= static_cast<double>(kind.target) - 0.5;
+    if (by_demand && kind.coming() > 0) {
+      const double rate = rate_below(kind.target, making_time_);
+      next = std::min(next, kind.demand.falls_to(rate, now) + kPreparedShortestPause);
+      const std::size_t slack =
+          std::min({std::max<std::size_t>(1, kind.target / 8), spare,
+                    kind.bounds.max_idle - std::min(kind.bounds.max_idle, kind.target)});
+      kind.keep += slack;
+      spare -= slack;
+    }
+  }
 }
 
-// --- making ----------------------------------------------------------------------------------
-
-bool PreparedCells::may_make(Instant now, Instant& next) {
-  // Who waits for a cell comes first. When that never ends, the cells made here would not come
-  // sooner either: every claim costs one.
-  const std::size_t most = claims_making_ == 0                 ? parts_.options.at_once
-                           : claims_making_ < kFewClaimsMaking ? 1
-                                                               : 0;
-  if (ending_ || making_.size() >= most || !parts_.sandboxes.ready()) {
-    return false;
-  }
+// Asked when there is something to do, and while it is short; else Sandboxes says when it is.
+void PreparedCells::look_at_memory(Instant now, Instant& next) {
   if (parts_.options.memory_is_short && look_at_memory_ <= now) {
     memory_short_ = parts_.options.memory_is_short();
     look_at_memory_ = now + (memory_short_ ? kPressureInterval : kPreparedMemoryLook);
@@ -167,7 +184,33 @@ bool PreparedCells::may_make(Instant now, Instant& next) {
   if (memory_short_) {
     next = std::min(next, look_at_memory_);
   }
-  return !memory_short_;
+}
+
+void PreparedCells::on_memory(bool is_short) {
+  if (is_short != memory_short_) {
+    memory_short_ = is_short;
+    look_at_memory_ = parts_.loop.now() + kPressureInterval;
+    changed_.set();
+  }
+}
+
+// Kinds without cells that nobody has asked for lately.
+void PreparedCells::forget_unwanted(Instant now) {
+  std::erase_if(kinds_, [&](const KindPointer& kind) {
+    return kind->idle.empty() && kind->making == 0 && kind->target == 0 && !kind->holds_minimum() &&
+           kind->demand.rate(now) < kForgottenDemand;
+  });
+}
+
+// --- making ----------------------------------------------------------------------------------
+
+bool PreparedCells::may_make() const {
+  // Who waits for a cell comes first. When that never ends, the cells made here would not come
+  // sooner either: every claim costs one.
+  const std::size_t most = claims_making_ == 0                 ? parts_.options.at_once
+                           : claims_making_ < kFewClaimsMaking ? 1
+                                                               : 0;
+  return !ending_ && making_.size() < most && parts_.sandboxes.ready();
 }
 
 // The kind that lacks the largest part of what it should have.
@@ -175,7 +218,7 @@ PreparedCells::Kind* PreparedCells::neediest(Instant now, Instant& next) const {
   Kind* best = nullptr;
   double most = 0;
   for (const KindPointer& kind : kinds_) {
-    const std::size_t has = kind->idle.size() + kind->making;
+    const std::size_t has = kind->coming();
     if (has >= kind->target) {
       continue;
     }
@@ -197,6 +240,7 @@ Task<> PreparedCells::make(KindPointer kind) {
   const Instant begin = parts_.loop.now();
   const std::string id = parts_.sandboxes.new_id(kind->template_name, kind->id_style);
   parts_.sandboxes.adopt_cell(id);
+  being_made_.emplace(id, false);
   ATOLL_FAULT_POINT("control.prepared.begun");
   node::CreateRequest request{.id = id,
                               .hostname = id,
@@ -206,9 +250,13 @@ Task<> PreparedCells::make(KindPointer kind) {
                               .in_background = true};
   auto cell = co_await with_deadline(kNodeTimeout, parts_.node.create(std::move(request)));
   ATOLL_FAULT_POINT("control.prepared.made");
+  const bool died = being_made_.extract(id).mapped();
   --kind->making;
   making_.erase(std::ranges::find(making_, kind));
   changed_.set();
+  if (cell && died) {
+    cell = fail(Code::kAborted, "it died at once");
+  }
   if (!cell) {
     LOG_WARN("a cell could not be prepared", {"template", kind->template_name},
              {"error", cell.error()});
@@ -264,6 +312,7 @@ Task<> PreparedCells::destroy_condemned() {
     ATOLL_FAULT_POINT("control.prepared.destroyed");
     if (destroyed || destroyed.error().code == Code::kNotFound || ending_) {
       parts_.sandboxes.release_cell(id);
+      orphans_.erase(id);
       destroy_pause_ = {};
       continue;
     }
@@ -307,6 +356,9 @@ Task<> PreparedCells::drain_stale() {
       LOG_WARN("prepared cells of a template that changed are still there");
       break;
     }
+  }
+  if (!orphans_.empty()) {
+    co_return fail(Code::kUnavailable, "cells of an earlier process are still being destroyed");
   }
   co_return ok();
 }

@@ -136,9 +136,11 @@ Task<ClaimAnswer> Sandboxes::claim_started(ClaimRequest request) {
 
 Task<ClaimAnswer> Sandboxes::claim_or_find(ClaimRequest request) {
   // A node that is being restarted is back in a moment: waiting is kinder than an error.
-  if (auto waited = co_await with_deadline(kReadyWait, wait_until(node_ready_)); !waited) {
-    co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
-                   "not_ready");
+  if (!ready_) {
+    if (auto waited = co_await with_deadline(kReadyWait, wait_until(node_ready_)); !waited) {
+      co_return fail(Code::kUnavailable, "the node is not reachable at the moment; try again",
+                     "not_ready");
+    }
   }
   if (!request.origin && templates_.absent(request.template_name)) {
     CO_TRY_DO(co_await with_deadline(kNodeTimeout, node_.build_builtin(request.template_name)));
@@ -221,7 +223,9 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.hard_ttl_seconds = request.hard_ttl_seconds;
   row.idle_ttl_seconds = request.idle_ttl_seconds;
   TRY_DO(validate_ttls(row));
-  if (entries_.size() >= options_.max_sandboxes) {
+  // Those of one claim all fit, or none is begun; unless fewer will do.
+  const std::size_t more = request.partial ? 1 : request.count - index;
+  if (entries_.size() + more > options_.max_sandboxes) {
     return fail(Code::kResourceExhausted,
                 concat("there are already ", entries_.size(), " sandboxes, the most allowed is ",
                        options_.max_sandboxes, "; delete some first"),
@@ -243,12 +247,15 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.parent_id = request.origin ? request.origin->parent_id : "";
   TRY(row.mounts, bind_mounts(request, index, row.template_name));
   row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
-  take_prepared(request, *entry);
-  if (auto begun = begin_documents(request, *entry); !begun) {
-    if (entry->prepared) {
-      prepared_->discard(row.id);
-    }
-    return fail(std::move(begun).error());
+  // A claim that is refused has taken nothing: what is ready is looked at first.
+  const bool plain = prepared_ != nullptr && !request.origin && row.mounts.empty();
+  row.id = plain ? prepared_->next_id(row, request.id_style) : "";
+  if (row.id.empty()) {
+    row.id = new_id(row.template_name, request.id_style);
+  }
+  TRY_DO(begin_documents(request, *entry));
+  if (plain) {
+    take_prepared(request, *entry);
   }
   return entry;
 }
@@ -263,18 +270,14 @@ std::string Sandboxes::new_id(std::string_view template_name, IdStyle style) con
   return id;
 }
 
-// The row gets its id: that of a cell that is ready, or a new one. Whatever happens from here on,
-// that cell is this sandbox's or nobody's.
+// The cell that has the id of the row, when one is ready. Whatever happens from here on, it is this
+// sandbox's or nobody's.
 void Sandboxes::take_prepared(const ClaimRequest& request, Entry& entry) {
-  if (prepared_ != nullptr && !request.origin && entry.row.mounts.empty()) {
-    if (auto taken = prepared_->take(entry.row, request.id_style)) {
-      entry.row.id = taken->cell.id;
-      entry.prepared = std::move(taken->cell);
-      entry.prepared_fits = taken->fits;
-      return;
-    }
+  if (auto taken = prepared_->take(entry.row, request.id_style)) {
+    CHECK(taken->cell.id == entry.row.id);
+    entry.prepared = std::move(taken->cell);
+    entry.prepared_fits = taken->fits;
   }
-  entry.row.id = new_id(entry.row.template_name, request.id_style);
 }
 
 // What others keep about the new sandbox. When one refuses, all forget it.
@@ -517,8 +520,8 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
     }
     schedule(*entry, due_at(*entry));
     templates_.note_use(entry->row.template_name, entry->row.created_at);
-    LOG_INFO("sandbox made", {"sandbox", entry->row.id}, {"template", entry->row.template_name},
-             {"status", status_name(entry->row.status)});
+    LOG_DEBUG("sandbox made", {"sandbox", entry->row.id}, {"template", entry->row.template_name},
+              {"status", status_name(entry->row.status)});
   }
   co_return ok();
 }

@@ -10,6 +10,7 @@
 #include "control/entry.h"
 #include "control/limits.h"
 #include "control/memory_pressure.h"
+#include "control/prepared_cells.h"
 
 namespace atl::control {
 namespace {
@@ -94,6 +95,9 @@ Task<> Sandboxes::dump_under_pressure() {
   }
   for (;;) {
     CO_TRY_DO(co_await sleep_for(kPressureInterval));
+    if (prepared_ != nullptr) {
+      prepared_->on_memory(options_.memory_is_short());  // what waits for nobody goes first
+    }
     while (dumps_memory_ && options_.memory_is_short()) {
       const EntryPointer entry = longest_frozen();
       if (!entry) {

@@ -79,8 +79,16 @@ Task<> Sandboxes::repair_some(Repairs& work) {
   co_return ok();
 }
 
-// There may be many: cells that were prepared and not claimed before the process died.
+// There may be many: cells that were prepared and not claimed before the process died. Nobody can
+// claim them and nobody waits for their end, when there is somebody who sees to it.
 Task<> Sandboxes::destroy_orphans(std::vector<std::string> ids, Report& report) {
+  if (prepared_ != nullptr) {
+    if (!ids.empty()) {
+      LOG_INFO("cells without a sandbox are destroyed", {"count", ids.size()});
+    }
+    prepared_->destroy_orphans(std::move(ids));
+    co_return ok();
+  }
   Result<> outcome;
   Scope destroying{co_await current_context()};
   for (std::size_t i = 0; i < std::min(ids.size(), kMaxOrphansAtOnce); ++i) {

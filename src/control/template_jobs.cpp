@@ -69,7 +69,10 @@ Task<> TemplateJobs::run() {
 // Removes those of the candidates that are ours and that no template and no sandbox needs.
 Task<> TemplateJobs::remove_unreferenced(std::vector<std::string> candidates) {
   if (parts_.sandboxes.prepared() != nullptr) {
-    CO_TRY_DO(co_await parts_.sandboxes.prepared()->drain_stale());
+    if (auto drained = co_await parts_.sandboxes.prepared()->drain_stale(); !drained) {
+      LOG_WARN("layers that nothing needs stay for now", {"because", drained.error()});
+      co_return ok();
+    }
   }
   std::set<std::string> needed = parts_.sandboxes.used_layers();
   for (const Template& value : parts_.sandboxes.templates().all()) {
