@@ -122,6 +122,25 @@ TEST_F(GroupTest, ItSaysWhichPartsMustBeSynced) {
   EXPECT_TRUE(store_->sync());
 }
 
+TEST_F(GroupTest, AFailedPartNeedsNoSync) {
+  ASSERT_TRUE(insert(*store_, "rs-taken"));
+  Result<> changed;
+  Inserts inserts{*store_};
+  inserts.add("rs-taken", Durability::kDurable);
+  std::vector<StorePart> parts{inserts.parts()[0], {.run = [&] {
+                                 changed = store_->change_sandbox(
+                                     "rs-taken", {SandboxStatus::kPaused, 7},
+                                     {.status = SandboxStatus::kRunning, .generation = 7},
+                                     {.kind = "running", .subject = "rs-taken", .at = 6},
+                                     Durability::kDurable);
+                               }}};
+  ASSERT_TRUE(store_->together(parts));
+  EXPECT_FALSE(inserts.result(0));
+  EXPECT_FALSE(changed);
+  EXPECT_FALSE(parts[0].durable);
+  EXPECT_FALSE(parts[1].durable);
+}
+
 TEST_F(GroupTest, SyncWithoutAnythingToSync) {
   EXPECT_TRUE(store_->sync());
 }
@@ -142,20 +161,6 @@ TEST_F(GroupTest, GroupsAndSingleCallsTakeTurns) {
     ASSERT_TRUE(insert(*store_, concat("rs-", i, "-c"), Durability::kDurable));
   }
   EXPECT_EQ(60U, count());
-}
-
-// The log outgrows the length at which SQLite would copy it in a commit, again and again.
-TEST_F(GroupTest, ALongLogIsCopiedByAnother) {
-  for (int round = 0; round < 40; ++round) {
-    Inserts inserts{*store_};
-    for (int i = 0; i < 50; ++i) {
-      inserts.add(concat("rs-", round, "-", i, "-", std::string(20, 'x')));
-    }
-    ASSERT_TRUE(store_->together(inserts.parts()));
-  }
-  EXPECT_EQ(2000U, count());
-  reopen();
-  EXPECT_EQ(2000U, count());
 }
 
 // Killed inside a group nothing of it is there; killed after it everything is.

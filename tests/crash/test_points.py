@@ -33,6 +33,7 @@ ONLY = os.environ.get("ATOLL_CRASH_POINT", "")   # of a name: to look at one poi
 ACTIONS = {"self": "kill", "other": "stop", "all": "stop", "full": "fail"}
 # ATOLL_FAULT_CHECK, not only ATOLL_FAULT_POINT. Without node.record.remove: a file that cannot be
 # removed leaves a dead cell, which is settled in the background, so that use meanwhile gets 503.
+# And without store.log.sync: after a failure nothing is durable until a restart (log_test.cpp).
 CAN_FAIL = {"node.record.put", "layers.upper.create", "layers.upper.sync", "layers.snapshot.create",
             "layers.copy.create", "layers.sync", "store.commit.begun"}
 BROKEN = (*NOT_ACKNOWLEDGED, http.client.HTTPException)

@@ -114,13 +114,15 @@ std::optional<std::int64_t> Statement::optional_integer() {
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
   // SQLite would create the file readable by everyone; its side files take the mode of this one.
-  if (!Fd{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)}) {
-    return fail_errno(concat("opening the database ", path));
+  // One that is there is not opened: closing any descriptor of it would drop the locks that other
+  // connections of this process have on it, and whoever came next would remove the log under them.
+  if (!Fd{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)} && errno != EEXIST) {
+    return fail_errno(concat("making the database ", path));
   }
   sqlite3* handle = nullptr;
   const int status =
       sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  std::unique_ptr<Database> database{new Database{handle}};
+  std::unique_ptr<Database> database{new Database{handle, path}};
   if (status != SQLITE_OK) {
     return fail(database->last_error(concat("opening the database ", path)));
   }
@@ -212,7 +214,7 @@ Group::~Group() {
   }
 }
 
-Result<> Group::begin_part(bool durable) {
+Result<> Group::begin_part() {
   if (begun_ && !database_.in_transaction()) {
     return fail(Code::kAborted, "an earlier change took the whole group with it", "store");
   }
@@ -221,7 +223,6 @@ Result<> Group::begin_part(bool durable) {
     TRY_DO(begin->run());
     begun_ = true;
   }
-  durable_ = durable_ || durable;
   TRY(auto savepoint, database_.prepare("SAVEPOINT part"));
   return savepoint->run();
 }
@@ -239,13 +240,8 @@ Result<> Group::end() {
 
 Result<std::unique_ptr<Transaction>> Transaction::begin(Database& database, bool durable) {
   if (database.group_ != nullptr) {
-    TRY_DO(database.group_->begin_part(durable));
+    TRY_DO(database.group_->begin_part());
     return std::unique_ptr<Transaction>{new Transaction{database, durable, true}};
-  }
-  // synchronous=FULL makes the commit of a WAL transaction sync the log, and with it every commit
-  // before it. The setting can only change between transactions.
-  if (durable) {
-    TRY_DO(database.execute("PRAGMA synchronous=FULL"));
   }
   std::unique_ptr<Transaction> transaction{new Transaction{database, durable, false}};
   transaction->open_ = false;
@@ -266,9 +262,6 @@ Transaction::~Transaction() {
   if (open_) {
     (void)database_.execute("ROLLBACK");
   }
-  if (durable_) {
-    (void)database_.execute("PRAGMA synchronous=NORMAL");
-  }
 }
 
 Result<> Transaction::commit() {
@@ -276,11 +269,13 @@ Result<> Transaction::commit() {
   if (part_) {
     TRY(auto release, database_.prepare("RELEASE part"));
     TRY_DO(release->run());
-  } else {
-    TRY_DO(database_.commit());
+    open_ = false;
+    database_.group_->durable_ = database_.group_->durable_ || durable_;
+    return {};
   }
+  TRY_DO(database_.commit());
   open_ = false;
-  return {};
+  return durable_ ? database_.sync_log() : Result<>{};
 }
 
 }  // namespace atl::store

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "store/sqlite/log_syncer.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -69,6 +70,8 @@ class Database {
   void leave_log_to(LogWatcher watcher, std::int64_t max_pages);
   // Copies what it can of the log without keeping anybody waiting; syncs both files.
   Result<> copy_log();
+  // What was committed before is durable when it returns. Any thread.
+  Result<> sync_log() { return syncer_.sync(); }
   Error last_error(std::string_view what) const;
 
  private:
@@ -76,9 +79,10 @@ class Database {
   friend class Group;
   bool in_transaction() const;
   Result<> commit();
-  explicit Database(sqlite3* handle) : handle_(handle) {}
+  Database(sqlite3* handle, const std::string& path) : handle_(handle), syncer_(path) {}
 
   sqlite3* handle_;
+  LogSyncer syncer_;
   std::map<const char*, sqlite3_stmt*> statements_;
   class Group* group_ = nullptr;
   LogWatcher log_watcher_;
@@ -95,13 +99,14 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // Whether a part since the last call wanted to be durable. Making it so is up to the caller.
+  // Whether a part since the last call made a durable change; one that failed has made none. To
+  // sync the log after end() is up to the caller.
   bool take_durable() { return std::exchange(durable_, false); }
   Result<> end();
 
  private:
   friend class Transaction;
-  Result<> begin_part(bool durable);
+  Result<> begin_part();
 
   Database& database_;
   bool begun_ = false;
@@ -112,7 +117,8 @@ class Group {
 // savepoint of the group's own.
 class Transaction {
  public:
-  // A durable transaction makes its commit reach the disk before it returns.
+  // The commit of a durable transaction has reached the disk when it returns; when only that
+  // failed, it has happened all the same. In a Group: see Group::take_durable.
   static Result<std::unique_ptr<Transaction>> begin(Database& database, bool durable);
   ~Transaction();
   Transaction(const Transaction&) = delete;

@@ -2,8 +2,8 @@
 // a group are calls like all others, made while the group holds it.
 //
 // WAL with synchronous=NORMAL: a commit is a write to the log, no fsync, and survives a crash of
-// this process. A durable change alone switches to synchronous=FULL for its own commit; among
-// others it is synced after theirs, without keeping the next commits waiting.
+// this process. For a durable change the log is synced after the commit; among others once for all
+// of them, without keeping the next commits waiting.
 #include <mutex>
 
 #include "base/strings.h"
@@ -12,7 +12,6 @@
 #include "store/sqlite/columns.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/log_copier.h"
-#include "store/sqlite/log_syncer.h"
 #include "store/sqlite/record_rows.h"
 #include "store/sqlite/relative_rows.h"
 #include "store/sqlite/sandbox_rows.h"
@@ -27,9 +26,8 @@ namespace {
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(std::unique_ptr<Database> database, std::unique_ptr<LogCopier> copier,
-              const std::string& path)
-      : database_(std::move(database)), copier_(std::move(copier)), syncer_(path) {
+  SqliteStore(std::unique_ptr<Database> database, std::unique_ptr<LogCopier> copier)
+      : database_(std::move(database)), copier_(std::move(copier)) {
     database_->leave_log_to([this](std::int64_t pages) { copier_->note_length(pages); },
                             kMaxLogPages);
   }
@@ -113,7 +111,6 @@ class SqliteStore final : public Store {
   std::recursive_mutex mutex_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<LogCopier> copier_;
-  LogSyncer syncer_;
 };
 
 Result<> SqliteStore::together(std::span<StorePart> parts) {
@@ -127,7 +124,7 @@ Result<> SqliteStore::together(std::span<StorePart> parts) {
 }
 
 Result<> SqliteStore::sync() {
-  return syncer_.sync();
+  return database_->sync_log();
 }
 
 Result<> SqliteStore::check() {
@@ -438,7 +435,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
   }
   TRY_DO(mark_kept(path));
   TRY(auto copier, LogCopier::start(path));
-  return std::make_unique<SqliteStore>(std::move(database), std::move(copier), path);
+  return std::make_unique<SqliteStore>(std::move(database), std::move(copier));
 }
 
 }  // namespace atl::store
