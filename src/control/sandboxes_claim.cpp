@@ -489,17 +489,18 @@ Task<> Sandboxes::record_claim(std::vector<EntryPointer> made, const ClaimReques
                           .answer = request.once->remember(answer),
                           .created_at = clock_.now()};
   }
-  auto inserted = co_await store_.run([&](store::Store& store) {
-    // A fork is a promise like a snapshot; an ordinary claim never waits for the disk.
-    return store.insert_sandboxes(
-        rows, key, request.origin ? store::Durability::kDurable : store::Durability::kQuick);
-  });
+  // A fork is a promise like a snapshot; an ordinary claim never waits for the disk.
+  const auto durability = request.origin ? store::Durability::kDurable : store::Durability::kQuick;
+  auto inserted = co_await store_.run(
+      [&](store::Store& store) { return store.insert_sandboxes(rows, key, durability); });
   co_await mark(Step::kStore);
   if (!inserted) {
-    // A commit that reports failure may still have happened: look.
-    auto row = co_await store_.run(
-        [&](store::Store& store) { return store.find_sandbox(made.front()->row.id); });
-    if (!row) {
+    // A commit that reports failure may still have happened: look. It may be the sync that failed.
+    auto kept = co_await store_.run([&](store::Store& store) -> Result<> {
+      TRY_DO(store.find_sandbox(made.front()->row.id));
+      return durability == store::Durability::kDurable ? store.sync() : Result<>{};
+    });
+    if (!kept) {
       co_return fail(std::move(inserted).error().note("recording the sandbox"));
     }
   }

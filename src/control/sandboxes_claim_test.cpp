@@ -1,4 +1,7 @@
 // Claims by name, in numbers and at most once; and lists.
+#include <algorithm>
+
+#include "base/fault_point.h"
 #include "base/random.h"
 #include "control/sandboxes_fixture.h"
 
@@ -232,6 +235,37 @@ TEST_F(ClaimTest, PagesNeitherRepeatNorSkipWhileSandboxesComeAndGo) {
                           "1.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
     EXPECT_FALSE(parse_cursor(bad)) << bad;
   }
+}
+
+// The row is there, but a power cut may take it: nobody may be told that the fork is.
+TEST_F(ClaimTest, AForkThatIsNotOnTheDiskIsNotMade) {
+  const auto points = fault::points();
+  const auto point = std::ranges::find(points, std::string_view{"store.log.sync"},
+                                       [](const fault::Point& each) { return each.name; });
+  if (point == points.end()) {
+    GTEST_SKIP() << "built without fault points";
+  }
+  ClaimRequest request = once("key");
+  request.origin = Origin{.layers = {"layer-1"}, .limits = {1ULL << 30, 1000, 100, 1ULL << 30}};
+  ASSERT_TRUE(claim_all(request));
+  fault::Plan plan{};
+  plan.orders[0] = {.point = static_cast<std::uint32_t>(point - points.begin()) + 1,
+                    .skip = 0,
+                    .times = 1,
+                    .action = static_cast<std::uint32_t>(fault::Action::kFail),
+                    .error_number = EIO,
+                    .acted = 0};
+  fault::plan = &plan;
+  request.once->key = "another key";
+  const auto refused = claim_all(request);
+  fault::plan = nullptr;
+  EXPECT_EQ(1U, plan.orders[0].acted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ("sync_failed", refused.error().reason);
+  EXPECT_EQ(1U, store_->list_sandboxes()->size());
+  const auto remembered = store_->find_claim_key(kTeam, "another key", simulation_.clock.now());
+  ASSERT_TRUE(remembered);
+  EXPECT_FALSE(*remembered);
 }
 
 }  // namespace

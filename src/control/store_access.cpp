@@ -89,9 +89,15 @@ void StoreThread::run_together(const std::vector<Call*>& calls) {
   for (Call* call : calls) {
     parts.push_back({.run = [call] { call->run_(); }});
   }
-  const auto committed = store_.together(parts);
+  auto committed = store_.together(parts);
+  // One that finds no room takes all with it. Nothing of them has happened: each gets what it would
+  // have got alone.
+  const bool each_alone = !committed && calls.size() > 1;
   std::vector<Call*> durable;
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (each_alone) {
+      committed = store_.together(std::span{parts}.subspan(i, 1));
+    }
     if (committed && parts[i].durable) {
       durable.push_back(calls[i]);
       continue;

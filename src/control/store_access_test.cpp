@@ -2,7 +2,10 @@
 #include "control/store_access.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
+#include <filesystem>
 #include <semaphore>
 
 #include "base/strings.h"
@@ -11,6 +14,29 @@
 
 namespace atl::control {
 namespace {
+
+constexpr std::string_view kHuge = "rs-huge";
+
+// No file of this process grows beyond that: then a write fails, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    CHECK(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FileSizeLimit() {
+    (void)::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  sighandler_t handler_ = SIG_DFL;
+};
 
 class StoreThreadTest : public testing::Test {
  protected:
@@ -21,6 +47,9 @@ class StoreThreadTest : public testing::Test {
       made.sandbox.id = id;
       made.sandbox.template_name = "default";
       made.event = {.kind = "running", .subject = id, .at = 5};
+      if (id == kHuge) {
+        made.records.push_back({.kind = "test", .id = id, .body = std::string(8U << 20, 'x')});
+      }
       return store.insert_sandboxes({made}, std::nullopt, durability);
     });
     done.push_back(id);
@@ -91,6 +120,31 @@ TEST_F(StoreThreadTest, OneFailureIsNobodyElses) {
   EXPECT_EQ(Code::kAlreadyExists, results[1].error().code);
   EXPECT_TRUE(results[2]);
   EXPECT_EQ(2U, store_->list_sandboxes()->size());
+}
+
+// SQLite undoes the whole group when it finds no room for one part of it.
+TEST_F(StoreThreadTest, WhatFindsNoRoomIsAloneWithIt) {
+  const auto log = directory_.path() + "/atoll.db-wal";
+  std::vector<Result<>> results;
+  std::optional<Result<std::vector<std::string>>> done;
+  {
+    const FileSizeLimit limit{std::filesystem::file_size(log) + (2U << 20)};
+    done = reactor_.run_until_complete(
+        run_together({{.id = "rs-a"},
+                      {.id = "rs-b", .durability = store::Durability::kDurable},
+                      {.id = std::string{kHuge}},
+                      {.id = "rs-c"},
+                      {.id = "rs-b"}},
+                     results));
+  }
+  ASSERT_EQ(5U, (*done)->size());
+  EXPECT_TRUE(results[0]) << results[0].error().message;
+  EXPECT_TRUE(results[1]) << results[1].error().message;
+  EXPECT_FALSE(results[2]);
+  EXPECT_TRUE(results[3]) << results[3].error().message;
+  ASSERT_FALSE(results[4]);
+  EXPECT_EQ(Code::kAlreadyExists, results[4].error().code);
+  EXPECT_EQ(3U, store_->list_sandboxes()->size());
 }
 
 TEST_F(StoreThreadTest, OnlyWhatIsDurableWaitsForTheDisk) {
