@@ -28,7 +28,7 @@ def test_a_create_tells_its_steps(server):
         # Each is cut to whole microseconds.
         assert told["total"] - len(told) <= parts <= told["total"]
     finally:
-        server.client.expect(200, "DELETE", f"/api/v1/sandboxes/{answer.data['sandbox_id']}")
+        server.client.expect(202, "DELETE", f"/api/v1/sandboxes/{answer.data['sandbox_id']}")
 
 
 def test_a_command_tells_its_steps(server, sandbox):
