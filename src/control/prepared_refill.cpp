@@ -308,7 +308,7 @@ Task<> PreparedCells::destroy_condemned() {
   while (!condemned_.empty()) {
     const std::string id = std::move(condemned_.front());
     condemned_.pop_front();
-    auto destroyed = co_await with_deadline(kNodeTimeout, parts_.node.destroy({.id = id}));
+    auto destroyed = co_await parts_.node.destroy({.id = id, .in_background = true});
     ATOLL_FAULT_POINT("control.prepared.destroyed");
     if (destroyed || destroyed.error().code == Code::kNotFound || ending_) {
       parts_.sandboxes.release_cell(id);

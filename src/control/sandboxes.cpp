@@ -271,7 +271,8 @@ Task<> Sandboxes::remove_held(EntryPointer entry) {
 // REQUIRES: the entry is held. Its row goes whatever its state: nobody was promised this sandbox,
 // or it is to be deleted.
 Task<> Sandboxes::finish_deletion(EntryPointer entry) {
-  auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = entry->row.id}));
+  // Without a deadline of ours: its time runs from when its turn has come.
+  auto destroyed = co_await node_.destroy({.id = entry->row.id, .in_background = true});
   if (!destroyed && destroyed.error().code != Code::kNotFound) {
     deletion_pending_.set();
     co_return fail(std::move(destroyed).error().note(concat("destroying ", entry->row.id)));

@@ -103,7 +103,7 @@ Task<> Sandboxes::destroy_some_orphans(std::vector<std::string>& ids, Report& re
   while (!ids.empty() && outcome) {
     const std::string id = std::move(ids.back());
     ids.pop_back();
-    auto destroyed = co_await with_deadline(kNodeTimeout, node_.destroy({.id = id}));
+    auto destroyed = co_await node_.destroy({.id = id, .in_background = true});
     if (!destroyed && destroyed.error().code != Code::kNotFound) {
       outcome = fail(std::move(destroyed).error().note(concat("destroying ", id)));
       break;

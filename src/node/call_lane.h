@@ -19,7 +19,8 @@ namespace atl::node {
 
 class CallLane {
  public:
-  explicit CallLane(std::size_t most) : most_(most) {}
+  explicit CallLane(std::size_t most, std::size_t most_waiting = kMaxWaitingCalls)
+      : most_(most), most_waiting_(most_waiting) {}
   CallLane(const CallLane&) = delete;
   CallLane& operator=(const CallLane&) = delete;
   ~CallLane() { CHECK(inside_ == 0 && waiting_.empty()); }
@@ -29,7 +30,7 @@ class CallLane {
       ++inside_;
       co_return ok();
     }
-    if (waiting_.size() >= kMaxWaitingCalls) {
+    if (waiting_.size() >= most_waiting_) {
       co_return fail(Code::kResourceExhausted, "too many requests wait for the node");
     }
     ::atl::Event called;
@@ -53,6 +54,7 @@ class CallLane {
 
  private:
   const std::size_t most_;
+  const std::size_t most_waiting_;
   std::size_t inside_ = 0;
   std::deque<::atl::Event*> waiting_;
 };

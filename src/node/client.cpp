@@ -59,10 +59,9 @@ class NodeClient final : public Node {
     co_return std::move(info);
   }
   Task<> destroy(DestroyRequest request) override {
-    // Whoever keeps a disk goes on with it, and somebody waits for that.
-    auto destroyed = request.sync         ? slow_call(encode(request))
-                     : request.keep_upper ? call(encode(request))
-                                          : call_in(ending_, encode(request));
+    auto destroyed = request.sync            ? slow_call(encode(request))
+                     : request.in_background ? call_after_others(ending_, encode(request))
+                                             : call(encode(request));
     CO_TRY_DO(co_await std::move(destroyed));
     co_return ok();
   }
@@ -202,6 +201,8 @@ class NodeClient final : public Node {
   Task<Answer> call_in(CallLane& lane, std::string request) {
     return with_deadline(kCommitTimeout, exchange_in(lane, std::move(request)));
   }
+  // One that many others may be before: its time runs from when it has its place.
+  Task<Answer> call_after_others(CallLane& lane, std::string request);
   Task<Answer> exchange(std::string request);
   Task<Answer> exchange_in(CallLane& lane, std::string request);
   Task<> start_watch();
@@ -212,13 +213,20 @@ class NodeClient final : public Node {
   CallLane connections_{kMaxClientConnections};
   CallLane slow_{kMaxSlowCalls};
   CallLane background_{kMaxBackgroundCalls};
-  CallLane ending_{kMaxEndingCalls};
+  CallLane ending_{kMaxEndingCalls, kMaxWaitingEndings};
   std::unique_ptr<Connection> watching_;
 };
 
 Task<Answer> NodeClient::exchange_in(CallLane& lane, std::string request) {
   CO_TRY_DO(co_await lane.enter());
   auto answer = co_await exchange(std::move(request));
+  lane.leave();
+  co_return std::move(answer);
+}
+
+Task<Answer> NodeClient::call_after_others(CallLane& lane, std::string request) {
+  CO_TRY_DO(co_await lane.enter());
+  auto answer = co_await call(std::move(request));
   lane.leave();
   co_return std::move(answer);
 }

@@ -12,8 +12,8 @@ inline constexpr std::size_t kMaxServerConnections = 32;
 inline constexpr std::size_t kMaxClientConnections = 16;
 // Calls that wait for a disk, of those connections: the quick ones always find one.
 inline constexpr std::size_t kMaxSlowCalls = 8;
-// The same of creates that nobody waits for, and of what ends cells: however many are to go, those
-// who want one find connections.
+// The same of creates that nobody waits for, and of what ends cells that nobody waits for: however
+// many are to go, those who want one find connections.
 inline constexpr std::size_t kMaxBackgroundCalls = 3;
 inline constexpr std::size_t kMaxEndingCalls = 3;
 inline constexpr std::size_t kMaxWaitingCalls = 4096;
@@ -26,6 +26,8 @@ inline constexpr int kWatchSendBufferBytes = 256 * 1024;
 
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{32} * 1024;
 inline constexpr std::size_t kMaxCells = 1U << 16;
+// Cells that wait for their end: all of them may.
+inline constexpr std::size_t kMaxWaitingEndings = kMaxCells;
 // Creates at once, see create_turns.h.
 inline constexpr std::size_t kCreatesPerCore = 2;
 inline constexpr std::size_t kMinCreatesAtOnce = 4;

@@ -133,6 +133,9 @@ struct DestroyRequest {
   bool keep_upper = false;
   bool sync = false;       // what it wrote is on disk when this is answered
   bool keep_dump = false;  // with keep_upper: memory on disk stays too
+  // Nobody waits for it, and there may be thousands: they go a few at once, after each other, and
+  // wait for their turn without a deadline. Only the client's business, so it is not sent.
+  bool in_background = false;
 };
 
 // Of the network of a cell, made inside it; non-blocking. What each gets: runtime/room.h. As
