@@ -102,6 +102,12 @@ Result<CellInfo> Cells::make(const CreateRequest& request) {
   if (const std::lock_guard table{mutex_}; table_.size() >= kMaxCells) {
     return fail(Code::kResourceExhausted, concat("a node has at most ", kMaxCells, " cells"));
   }
+  // What comes from a disk takes as long as that, and must not keep others waiting.
+  std::optional<CreateTurns::Turn> turn;
+  if (request.from_snapshot.empty() && !will_restore(request)) {
+    turn.emplace(turns_, request.in_background);
+  }
+  // Not while it waits: nobody could remove a layer meanwhile.
   const std::shared_lock using_layers{layers_in_use_};
   TRY(runtime::CellSpec spec, check_create(request));
   TRY(spec.uid_base, parts_.uids.take());
@@ -153,12 +159,6 @@ Result<> Cells::widen_disk(const std::string& id, std::uint64_t limit_bytes) {
 
 Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
                                   StoredCell stored, CellInfo& info) {
-  // What comes from a disk takes as long as that, and must not keep others waiting.
-  const bool quick = spec.from_dump.empty() && request.from_snapshot.empty();
-  std::optional<CreateTurns::Turn> turn;
-  if (quick) {
-    turn.emplace(turns_, request.in_background);
-  }
   TRY_DO(parts_.records.put(stored));
   ATOLL_FAULT_POINT("node.create.recorded");
   if (stored.fresh_upper) {
@@ -192,7 +192,7 @@ Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpe
   info.network = share(std::move(cell.network));
   std::shared_ptr<const ParkedSockets> kept;
   if (info.network != nullptr) {
-    TRY(kept, ParkedSockets::park(*info.network));
+    TRY(kept, ParkedSockets::park(*info.network, spec.uid_base));
   }
   TRY(const DeathWatch::Ticket ticket, watch(request.id, std::move(cell.pidfd)));
   return Entry{std::move(stored), ticket, std::move(kept)};

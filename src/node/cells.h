@@ -134,6 +134,7 @@ class Cells {
   Result<std::uint64_t> dump_to(const Entry& entry, const std::string& name,
                                 std::chrono::seconds time_limit);
   Result<DumpAnswer> dump_and_end(const Entry& entry, std::chrono::seconds time_limit);
+  bool will_restore(const CreateRequest& request) const;
   Result<std::string> choose_dump(const CreateRequest& request);
   Result<Entry> build_with_memory(const CreateRequest& request, const runtime::CellSpec& spec,
                                   const StoredCell& stored, CellInfo& info);

@@ -141,6 +141,11 @@ Result<> Cells::remove_snapshot(const std::string& snapshot) {
   return parts_.pool.remove_snapshot(snapshot);
 }
 
+// REQUIRES: the id's lock. On a disk that is there, with the processes that were dumped.
+bool Cells::will_restore(const CreateRequest& request) const {
+  return request.restore_memory && parts_.dumps.has(Dumps::of_cell(request.id));
+}
+
 // The dump a create begins with; empty when there is none.
 Result<std::string> Cells::choose_dump(const CreateRequest& request) {
   if (!request.existing_upper) {
@@ -154,7 +159,7 @@ Result<std::string> Cells::choose_dump(const CreateRequest& request) {
     return name;
   }
   const std::string own = Dumps::of_cell(request.id);
-  if (request.restore_memory && parts_.dumps.has(own)) {
+  if (will_restore(request)) {
     return own;
   }
   TRY_DO(parts_.dumps.remove(own));

@@ -24,7 +24,8 @@ Result<std::shared_ptr<NetworkSockets>> Cells::open_network(const std::string& i
   if (entry.network == nullptr) {
     TRY(auto made, parts_.runtime.open_network({id, entry.stored.pid, entry.stored.start_time}));
     TRY(entry.network,
-        ParkedSockets::park({std::move(made.tcp), std::move(made.udp), std::move(made.dns)}));
+        ParkedSockets::park({std::move(made.tcp), std::move(made.udp), std::move(made.dns)},
+                            entry.stored.uid_base));
     put(entry);
   }
   TRY(NetworkSockets sockets, entry.network->copies());

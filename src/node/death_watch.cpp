@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "node/long_lived_fd.h"
+#include "base/long_lived_fd.h"
 
 namespace atl::node {
 namespace {

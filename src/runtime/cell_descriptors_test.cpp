@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/long_lived_fd.h"
 #include "base/strings.h"
 #include "runtime/cell_fixture.h"
+#include "runtime/namespaces/remains.h"
 
 namespace atl::runtime {
 namespace {
@@ -20,6 +23,9 @@ std::size_t count_entries(const std::string& path) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator{path}, fs::directory_iterator{}));
 }
+
+// How long a test waits for what must happen, before it fails.
+constexpr std::chrono::seconds kPatience{60};
 
 using CellDescriptorsTest = testing::CellFixture;
 
@@ -35,9 +41,28 @@ TEST_F(CellDescriptorsTest, ACellThatEndsWithItsDiskIsGoneAndLaterItsFileSystemT
   EXPECT_GT(fs::remove_all(spec.upper_dir), 0U) << "its disk is nobody's";
   EXPECT_TRUE(runtime().destroy_with_disk(cell->record)) << "once more";
   const std::size_t expected = before + 1;  // the pidfd of `cell`
-  while (count_entries("/proc/self/fd") > expected) {
-    std::this_thread::yield();
+  const auto give_up_at = std::chrono::steady_clock::now() + kPatience;
+  while (count_entries("/proc/self/fd") > expected &&
+         std::chrono::steady_clock::now() < give_up_at) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
+  EXPECT_LE(count_entries("/proc/self/fd"), expected)
+      << "the mounts of a cell that is gone are kept";
+}
+
+// So that its last process need not take them apart, and no create copies the descriptor.
+TEST_F(CellDescriptorsTest, TheMountsOfACellAreHeldUnderAHighNumber) {
+  const auto cell = create("one");
+  ASSERT_TRUE(cell) << cell.error().message;
+  const std::string process = concat("/proc/", cell->record.pid);
+  const fs::path mounts = fs::read_symlink(process + "/ns/mnt");
+  const Fd held = namespaces::hold_mounts(cell->record.pid);
+  ASSERT_TRUE(held);
+  EXPECT_GE(held.get(), kFirstLongLivedFd);
+  const auto ended = runtime().destroy_with_disk(cell->record);
+  ASSERT_TRUE(ended) << ended.error().message;
+  EXPECT_FALSE(fs::exists(process));
+  EXPECT_EQ(fs::read_symlink(concat("/proc/self/fd/", held.get())), mounts);
 }
 
 // As many as the node has with a thousand cells.

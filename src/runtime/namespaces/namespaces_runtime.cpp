@@ -40,6 +40,8 @@ namespace {
 constexpr int kDumpAttempts = 3;
 constexpr std::uint64_t kLeastDumpBytesPerSecond = 20U << 20;
 constexpr int kKillRounds = 1000;
+// For the file systems of ended cells when the runtime closes; a supervisor waits a minute.
+constexpr std::chrono::seconds kRemainsPatience{15};
 constexpr std::chrono::milliseconds kKillPause{5};
 
 std::vector<std::string> stage_names() {
@@ -219,7 +221,9 @@ class NamespacesRuntime final : public Runtime {
   Result<std::vector<std::string>> list() override { return cgroups_.list(); }
 
   Result<> close() override {
-    remains_.wait_until_gone();
+    if (!remains_.wait_until_gone(kRemainsPatience)) {
+      LOG_WARN("file systems of ended cells are not written yet: the kernel goes on with them");
+    }
     TRY_DO(cgroups_.remove_instance());
     TRY_DO(blueprint_.guests->close());
     return remove_stage(blueprint_.stage_dir);
@@ -232,9 +236,9 @@ class NamespacesRuntime final : public Runtime {
     auto pidfd = open_process(record.pid, record.start_time);
     // A zombie of ours is in no cgroup any more, but must be reaped.
     if (pidfd && (is_dead(pidfd->get()) || cgroups_.contains(record.id, record.pid))) {
-      Fd root = with_disk ? hold_root(record.pid) : Fd{};
+      Fd mounts = with_disk ? hold_mounts(record.pid) : Fd{};
       const auto killed = kill_cell(record.id, pidfd->get());
-      remains_.leave(std::move(root));
+      remains_.leave(std::move(mounts));
       TRY_DO(killed);
     }
     TRY_DO(kill_rest(record.id));

@@ -16,7 +16,7 @@ namespace {
 // The child begins with the node's own table of descriptors, not with a copy: with thousands of
 // cells a copy, and closing it again, would be most of a create. The first thing it does is to take
 // one of its own, of what lies below the descriptors it needs (the node keeps what lives long
-// above, see node/long_lived_fd.h), and to say so: until then the node closes none of them.
+// above, see base/long_lived_fd.h), and to say so: until then the node closes none of them.
 int leave_shared_descriptors(CellState& state) {
   int last = state.channel_fd;
   for (const int fd : state.plan.cgroup_fds) {

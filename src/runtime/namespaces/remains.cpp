@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include "base/long_lived_fd.h"
 #include "base/strings.h"
 
 namespace atl::runtime::namespaces {
 namespace {
 
-// Each is a descriptor, and a file system that stays.
+// Each is a descriptor, and file systems that stay.
 constexpr std::size_t kMostWaiting = 512;
 constexpr int kLowPriority = 10;
 
@@ -25,17 +26,17 @@ Remains::~Remains() {
   thread_.join();
 }
 
-void Remains::leave(Fd root) {
+void Remains::leave(Fd mounts) {
   const std::lock_guard guard{mutex_};
-  if (root && waiting_.size() < kMostWaiting) {
-    waiting_.push_back(std::move(root));
+  if (mounts && waiting_.size() < kMostWaiting) {
+    waiting_.push_back(std::move(mounts));
     changed_.notify_all();
   }
 }
 
-void Remains::wait_until_gone() {
+bool Remains::wait_until_gone(std::chrono::milliseconds at_most) {
   std::unique_lock lock{mutex_};
-  changed_.wait(lock, [this] { return waiting_.empty() && !working_; });
+  return changed_.wait_for(lock, at_most, [this] { return waiting_.empty() && !working_; });
 }
 
 void Remains::run() {
@@ -57,8 +58,8 @@ void Remains::run() {
   }
 }
 
-Fd hold_root(int pid) {
-  return Fd{::open(concat("/proc/", pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+Fd hold_mounts(int pid) {
+  return keep_long(Fd{::open(concat("/proc/", pid, "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC)});
 }
 
 }  // namespace atl::runtime::namespaces

@@ -1,11 +1,14 @@
 // The file systems of cells that are gone, and whose disks nobody needs again.
 //
-// The kernel makes an overlay's disk durable when the overlay goes: the whole file system it is on,
-// for each of them, and the last process of a cell does not end before. So who ends a cell for good
-// takes hold of its root first, and leaves it here: a thread of low priority lets go of them, many
-// right after another, of which only the first has something to write. Thread-safe.
+// The last process of a cell takes its mounts along, and does not end before the kernel has done
+// two things for them: waited until no processor can be looking at a mount (synchronize_rcu, which
+// takes the longer the busier the machine is: seen from 0.1 ms to seconds), and made the overlay's
+// disk durable, with the whole file system it is on. So who ends a cell for good takes hold of its
+// mounts first, and leaves them here: a thread of low priority lets go of them, one after another.
+// Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -25,9 +28,9 @@ class Remains {
 
   // Nothing is kept for an invalid descriptor. When too many wait already, the caller lets go
   // itself.
-  void leave(Fd root);
-  // Returns when what was left before is gone.
-  void wait_until_gone();
+  void leave(Fd mounts);
+  // Returns when nothing is left, or after that time: then false.
+  bool wait_until_gone(std::chrono::milliseconds at_most);
 
  private:
   void run();
@@ -40,8 +43,8 @@ class Remains {
   std::thread thread_;  // last: it uses the others
 };
 
-// The root of a process, held. Invalid when it cannot be had: then its end takes as long as it
+// All mounts of a process, held. Invalid when they cannot be had: then its end takes as long as it
 // does.
-Fd hold_root(int pid);
+Fd hold_mounts(int pid);
 
 }  // namespace atl::runtime::namespaces

@@ -1,15 +1,15 @@
-// Descriptors that live as long as a cell get high numbers.
+// Descriptors that live as long as a cell, or wait for long, get high numbers.
 //
 // A cell's first process takes a copy of the node's table of descriptors up to the last one it
-// needs (runtime/namespaces/cell_init.cpp). With those of all cells above, what is below are a few
-// dozen, however many cells there are.
+// needs (runtime/namespaces/own_descriptors.cpp). With those of all cells above, what is below are
+// a few dozen, however many cells there are.
 #pragma once
 
 #include <fcntl.h>
 
 #include "base/fd.h"
 
-namespace atl::node {
+namespace atl {
 
 inline constexpr int kFirstLongLivedFd = 1024;
 
@@ -19,4 +19,4 @@ inline Fd keep_long(Fd fd) {
   return high ? std::move(high) : std::move(fd);
 }
 
-}  // namespace atl::node
+}  // namespace atl
