@@ -13,6 +13,9 @@
 namespace atl::node {
 namespace {
 
+// How long a test waits for what must happen, before it fails.
+constexpr std::chrono::seconds kPatience{60};
+
 // Threads that want a turn each; what they did is in the order in which they were called.
 class CreateTurnsTest : public ::testing::Test {
  protected:
@@ -27,9 +30,12 @@ class CreateTurnsTest : public ::testing::Test {
       changed_.wait(lock, [&] { return ended_.contains(name) || over_; });
     });
     std::unique_lock lock{mutex_};
-    while (settled_locked() == before) {
+    // One that waits says so to nobody.
+    const auto give_up_at = std::chrono::steady_clock::now() + kPatience;
+    while (settled_locked() == before && std::chrono::steady_clock::now() < give_up_at) {
       changed_.wait_for(lock, std::chrono::milliseconds{1});
     }
+    EXPECT_NE(settled_locked(), before) << name << " neither waits nor has a turn";
   }
   void end(const std::string& name) {
     const std::lock_guard guard{mutex_};
@@ -38,7 +44,8 @@ class CreateTurnsTest : public ::testing::Test {
   }
   std::vector<std::string> wait_until_called(std::size_t count) {
     std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return called_.size() >= count; });
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return called_.size() >= count; }))
+        << "only " << called_.size() << " of " << count << " were called";
     return called_;
   }
   void TearDown() override {
