@@ -105,7 +105,9 @@ Task<std::unique_ptr<Context>> Interpreters::create_preloaded(SandboxRef sandbox
       contexts_.sandboxes_.templates().defaults(row.template_name, sandbox.team_id);
   PreloadedKind kind = preloaded_kind(row.layers, defaults);
   kind.user = request.user.empty() ? running.user : request.user;
-  const auto found = is_usual_user(kind.user, defaults) ? preloaded_->find(kind, env) : nullptr;
+  const auto found = is_usual_user(kind.user, defaults)
+                         ? preloaded_->find(kind, env, sandbox.sandbox_id)
+                         : nullptr;
   if (found == nullptr) {
     co_return nullptr;
   }

@@ -16,6 +16,20 @@ namespace {
 
 using State = PreloadReport::State;
 
+constexpr std::size_t kMaxPreloadedOfTeam = 16;
+// Modules of a team's template: meanwhile others wait.
+constexpr Duration kTeamPreloadTimeout = std::chrono::seconds{30};
+// What failed for reasons of the host is tried again.
+constexpr Duration kFirstPause = std::chrono::seconds{1};
+constexpr Duration kLastPause = std::chrono::minutes{5};
+constexpr std::size_t kMaxAttempts = 10;
+constexpr Duration kNotReadyPause = std::chrono::milliseconds{200};
+
+bool may_pass(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kResourceExhausted;
+}
+
 // What the interpreter, its loader or its libraries read when they start and never again.
 bool matters_at_the_start(std::string_view variable) {
   constexpr std::array<std::string_view, 8> kPrefixes{"PYTHON", "IPYTHON", "LD_",  "MALLOC_",
@@ -103,7 +117,10 @@ PreloadedKind preloaded_kind(const std::vector<std::string>& layers,
 
 PreloadedInterpreters::PreloadedInterpreters(LayerFactory::Parts parts,
                                              std::function<bool()> memory_is_short)
-    : sandboxes_(parts.sandboxes), factory_(parts), memory_is_short_(std::move(memory_is_short)) {
+    : sandboxes_(parts.sandboxes),
+      factory_(parts),
+      memory_is_short_(std::move(memory_is_short)),
+      ledger_(kMaxPreloadedTotalBytes, kMaxPreloadedTotalBytes / 2) {
   templates().on_changed(this, [this] { on_templates_changed(); });
   templates().on_used(this, [this](const Template& value) { want_for(value, true); });
 }
@@ -114,13 +131,31 @@ PreloadedInterpreters::~PreloadedInterpreters() {
 }
 
 PreloadedInterpreters::Image PreloadedInterpreters::find(const PreloadedKind& kind,
-                                                         const StringMap& env) {
+                                                         const StringMap& env,
+                                                         const std::string& sandbox_id) {
   if (what_matters_at_the_start(env) != kind.env) {
     return nullptr;
   }
   want(kind);
   const auto found = entries_.find(kind);
-  return found == entries_.end() ? nullptr : found->second.image;
+  if (found == entries_.end() || found->second.image == nullptr) {
+    return nullptr;
+  }
+  ledger_.note_user(found->second.image.get(), sandbox_id);
+  return found->second.image;
+}
+
+// None: no template is of this kind (any more).
+std::optional<std::string> PreloadedInterpreters::team_of(const PreloadedKind& kind) const {
+  std::optional<std::string> team;
+  sandboxes_.templates().each_ready([&](const Template& value, const TemplateDefaults& defaults) {
+    if (value.layers != kind.layers || defaults.preload != kind.modules ||
+        what_matters_at_the_start(defaults.env) != kind.env || (team && !value.builtin)) {
+      return;
+    }
+    team = value.builtin ? "" : value.team_id;
+  });
+  return team;
 }
 
 void PreloadedInterpreters::want(const PreloadedKind& kind) {
@@ -128,11 +163,23 @@ void PreloadedInterpreters::want(const PreloadedKind& kind) {
     found->second.last_used = ++uses_;
     return;
   }
-  drop_beyond(kMaxPreloaded - 1, kMaxPreloadedTotalBytes, nullptr);
+  const auto team = team_of(kind);
+  if (!team) {
+    return;
+  }
+  const auto is_own = [&](const PreloadedKind&, const Entry& each) { return each.team == *team; };
+  const auto own = std::ranges::count_if(
+      entries_, [&](const auto& each) { return is_own(each.first, each.second); });
+  if (!team->empty() && static_cast<std::size_t>(own) >= kMaxPreloadedOfTeam) {
+    drop_one(is_own);
+  } else if (entries_.size() >= kMaxPreloaded) {
+    drop_one([](const PreloadedKind&, const Entry&) { return true; });
+  }
   Entry& entry = entries_[kind];
   entry.report.state = State::kMaking;
   entry.last_used = ++uses_;
-  wanted_.push_back(kind);
+  entry.team = *team;
+  wanted_.push(kind, *team);
   asked_.set();
 }
 
@@ -161,70 +208,116 @@ void PreloadedInterpreters::on_templates_changed() {
     return !current.contains({kind.layers, kind.modules});
   };
   std::erase_if(entries_, [&](const auto& each) { return is_old(each.first); });
-  std::erase_if(wanted_, is_old);
+  wanted_.erase_if(is_old);
 }
 
-std::uint64_t PreloadedInterpreters::total_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const auto& [kind, entry] : entries_) {
-    bytes += entry.report.memory_bytes;
-  }
-  return bytes;
+bool PreloadedInterpreters::has_images() const {
+  return std::ranges::any_of(entries_, [](const auto& each) { return !!each.second.image; });
 }
 
-void PreloadedInterpreters::drop_beyond(std::size_t count, std::uint64_t bytes,
-                                        const PreloadedKind* kept) {
-  while (entries_.size() > count || total_bytes() > bytes) {
-    auto oldest = entries_.end();
-    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if ((kept == nullptr || it->first != *kept) &&
-          (oldest == entries_.end() || it->second.last_used < oldest->second.last_used)) {
-        oldest = it;
-      }
-    }
-    if (oldest == entries_.end()) {
-      return;
-    }
-    std::erase(wanted_, oldest->first);
-    entries_.erase(oldest);
-  }
-}
-
-// As long as there are images, the memory of the host is looked at now and then.
-Task<> PreloadedInterpreters::wait_for_work() {
-  while (wanted_.empty()) {
-    asked_.clear();
-    if (total_bytes() == 0) {
-      CO_TRY_DO(co_await asked_.wait());
-      continue;
-    }
-    auto waited = co_await with_deadline(kPressureInterval, wait_for(asked_));
-    if (!waited && !is_deadline(waited.error())) {
-      co_return std::move(waited);
-    }
-    if (!waited && memory_is_short_()) {
-      const std::uint64_t bytes = total_bytes();
-      drop_beyond(entries_.size(), bytes - 1, nullptr);
-      LOG_INFO("memory is short: an interpreter is not kept ready any more",
-               {"bytes", bytes - total_bytes()});
+bool PreloadedInterpreters::drop_one(
+    const std::function<bool(const PreloadedKind&, const Entry&)>& may_go) {
+  auto oldest = entries_.end();
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (may_go(it->first, it->second) &&
+        (oldest == entries_.end() || it->second.last_used < oldest->second.last_used)) {
+      oldest = it;
     }
   }
-  co_return ok();
+  if (oldest == entries_.end()) {
+    return false;
+  }
+  wanted_.erase_if([&](const PreloadedKind& kind) { return kind == oldest->first; });
+  entries_.erase(oldest);
+  return true;
 }
 
+bool PreloadedInterpreters::makes_room(const PreloadedKind& kind, const Entry& entry,
+                                       std::uint64_t bytes) {
+  ledger_.sweep(
+      [this](const std::string& id) { return sandboxes_.get_of_any_team(id).has_value(); });
+  while (!ledger_.has_room(entry.team, bytes)) {
+    const bool own = !ledger_.team_has_room(entry.team, bytes);
+    // One that sandboxes have goes on taking memory when it is dropped.
+    const bool dropped = drop_one([&](const PreloadedKind& each, const Entry& other) {
+      return other.image != nullptr && each != kind && !ledger_.in_use(other.image.get()) &&
+             (!own || other.team == entry.team);
+    });
+    if (!dropped) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Task<> PreloadedInterpreters::wait_until(Instant next) {
+  if (next == Instant::max()) {
+    co_return co_await asked_.wait();
+  }
+  const Duration pause = std::max<Duration>(next - factory_.reactor().now(), kNotReadyPause);
+  auto waited = co_await with_deadline(pause, wait_for(asked_));
+  if (!waited && is_deadline(waited.error())) {
+    co_return ok();
+  }
+  co_return std::move(waited);
+}
+
+// As long as there are images, the memory of the host is looked at now and then. None is made while
+// it is short, nor while there is no node.
 Task<> PreloadedInterpreters::run() {
   on_templates_changed();
   for (;;) {
-    CO_TRY_DO(co_await wait_for_work());
-    PreloadedKind kind = std::move(wanted_.front());
-    wanted_.pop_front();
-    CO_TRY_DO(co_await make(std::move(kind)));
+    asked_.clear();
+    const Instant now = factory_.reactor().now();
+    Instant next = has_images() ? now + kPressureInterval : Instant::max();
+    const bool is_short = (has_images() || !wanted_.empty()) && memory_is_short_();
+    if (is_short) {
+      next = now + kPressureInterval;
+      const bool dropped = drop_one([this](const PreloadedKind&, const Entry& entry) {
+        return entry.image != nullptr && !ledger_.in_use(entry.image.get());
+      });
+      if (dropped) {
+        LOG_INFO("memory is short: an interpreter is not kept ready any more");
+      }
+    } else if (!wanted_.empty() && !sandboxes_.ready()) {
+      next = now + kNotReadyPause;
+    } else if (auto wanted = wanted_.pop(now, next)) {
+      CO_TRY_DO(co_await make(std::move(wanted->first), std::move(wanted->second)));
+      continue;
+    }
+    CO_TRY_DO(co_await wait_until(next));
   }
 }
 
-// One that cannot be made stays without an image, so nobody tries again. Fails when cancelled.
-Task<> PreloadedInterpreters::make(PreloadedKind kind) {
+void PreloadedInterpreters::try_again(const PreloadedKind& kind, Entry& entry, const Error& error) {
+  Duration pause = kFirstPause;
+  for (std::size_t i = 0; i < entry.attempts && pause < kLastPause; ++i) {
+    pause = std::min(pause * 2, kLastPause);
+  }
+  ++entry.attempts;
+  entry.report = {.state = State::kMaking, .reason = error.message};
+  wanted_.push(kind, entry.team, factory_.reactor().now() + pause);
+  LOG_INFO("an interpreter cannot be kept ready now", {"layer", kind.layers.front()},
+           {"error", error});
+}
+
+// One that cannot be made stays without an image, so nobody tries again; except when that is not
+// its fault. Fails when cancelled.
+Task<> PreloadedInterpreters::make(PreloadedKind kind, std::string team) {
+  const Error no_room{Code::kResourceExhausted,
+                      team.empty() ? "the memory for interpreters that are kept ready is taken"
+                                   : "the team's memory for interpreters that are kept ready is "
+                                     "taken, perhaps by sandboxes of what templates were before"};
+  const auto before = entries_.find(kind);
+  if (before == entries_.end()) {
+    co_return ok();
+  }
+  if (!makes_room(kind, before->second, before->second.bytes)) {
+    try_again(kind, before->second, no_room);
+    co_return ok();
+  }
   Entry entry;
+  entry.team = std::move(team);
   const CellWork work = [&kind, &entry](const BuildCell& cell) {
     return start_and_copy(cell, kind, entry);
   };
@@ -232,28 +325,42 @@ Task<> PreloadedInterpreters::make(PreloadedKind kind) {
   if (!made && made.error().code == Code::kCancelled) {
     co_return std::move(made);
   }
+  const auto found = entries_.find(kind);
+  if (found == entries_.end()) {
+    co_return ok();
+  }
+  if (!made && may_pass(made.error()) && found->second.attempts < kMaxAttempts) {
+    try_again(kind, found->second, made.error());
+    co_return ok();
+  }
   if (!made) {
-    entry.image = nullptr;
-    entry.report = {.state = State::kFailed, .reason = made.error().message};
+    found->second.report = {.state = State::kFailed, .reason = made.error().message};
     LOG_INFO("no interpreter of this kind is kept ready", {"layer", kind.layers.front()},
              {"error", made.error()});
-  } else {
-    entry.report.state = State::kReady;
-    entry.report.memory_bytes = entry.image->image.memory_bytes;
-    LOG_INFO("an interpreter is kept ready", {"layer", kind.layers.front()},
-             {"modules", kind.modules.size() - entry.report.failures.size()},
-             {"bytes", entry.report.memory_bytes});
+    co_return ok();
   }
+  found->second.bytes = entry.image->image.memory_bytes;
+  if (!makes_room(kind, found->second, found->second.bytes)) {
+    try_again(kind, found->second, no_room);
+    co_return ok();
+  }
+  keep(kind, found->second, std::move(entry));
+  co_return ok();
+}
+
+void PreloadedInterpreters::keep(const PreloadedKind& kind, Entry& entry, Entry made) {
+  entry.image = std::move(made.image);
+  entry.attempts = 0;
+  entry.report = {.state = State::kReady,
+                  .memory_bytes = entry.bytes,
+                  .failures = std::move(made.report.failures)};
+  ledger_.add(entry.image, entry.bytes, entry.team);
+  LOG_INFO("an interpreter is kept ready", {"layer", kind.layers.front()},
+           {"modules", kind.modules.size() - entry.report.failures.size()}, {"bytes", entry.bytes});
   for (const PreloadFailure& failure : entry.report.failures) {
     LOG_WARN("a module of a template cannot be imported", {"layer", kind.layers.front()},
              {"module", failure.module}, {"error", failure.error});
   }
-  if (const auto found = entries_.find(kind); found != entries_.end()) {
-    entry.last_used = found->second.last_used;
-    found->second = std::move(entry);
-    drop_beyond(kMaxPreloaded, kMaxPreloadedTotalBytes, &kind);
-  }
-  co_return ok();
 }
 
 Task<> PreloadedInterpreters::start_and_copy(const BuildCell& cell, const PreloadedKind& kind,
@@ -275,7 +382,13 @@ Task<> PreloadedInterpreters::start_and_copy(const BuildCell& cell, const Preloa
     names += concat(names.empty() ? "" : ",", module);
   }
   CO_TRY_DO(co_await stream->send_channel(concat("preload - ", names, "\n")));
-  CO_TRY(entry.report.failures, co_await with_deadline(kPreloadTimeout, wait_for_modules(*stream)));
+  auto failures = co_await with_deadline(entry.team.empty() ? kPreloadTimeout : kTeamPreloadTimeout,
+                                         wait_for_modules(*stream));
+  if (!failures && is_deadline(failures.error())) {
+    co_return fail(Code::kFailedPrecondition, "importing the modules takes too long",
+                   "interpreter_failed");
+  }
+  CO_TRY(entry.report.failures, std::move(failures));
   stream.reset();
   CO_TRY(auto process, co_await cell.guest.get_process(id));
   CO_TRY(auto copied, co_await copy_interpreter(cell.guest, std::move(process), kMaxPreloadedBytes,

@@ -12,19 +12,22 @@
 // before anybody asks when sandboxes of its template are kept ready, or when the first is claimed
 // of a template that names modules. A sandbox whose programs are not those of its layers any more
 // is refused by its own agent and starts anew too. Images go when no template is of their kind,
-// when there are too many, and when the memory of the host is short. Loop thread only.
+// when there are too many, and when the memory of the host is short; their memory counts until the
+// sandboxes that got them are gone, and no team has more than half of what there is for it. Loop
+// thread only.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "control/interpreter_copy.h"
 #include "control/layer_factory.h"
 #include "control/memory_pressure.h"
+#include "control/preloaded_ledger.h"
 #include "control/templates.h"
 
 namespace atl::control {
@@ -71,12 +74,14 @@ class PreloadedInterpreters {
   PreloadedInterpreters(const PreloadedInterpreters&) = delete;
   PreloadedInterpreters& operator=(const PreloadedInterpreters&) = delete;
 
-  // Null: there is none yet, or one with this environment would have to start with it.
-  Image find(const PreloadedKind& kind, const StringMap& env);
+  // For this sandbox. Null: there is none yet, or one with this environment would have to start
+  // with it.
+  Image find(const PreloadedKind& kind, const StringMap& env, const std::string& sandbox_id);
   // It is made soon, if it is not there.
   void want(const PreloadedKind& kind);
   PreloadReport report(const PreloadedKind& kind) const;
-  // Makes those that were asked for, one after another, until cancelled.
+  // Makes those that were asked for, one after another, until cancelled: those of the platform
+  // first, then of each team in turn.
   Task<> run();
 
  private:
@@ -84,24 +89,33 @@ class PreloadedInterpreters {
     Image image;  // null: being made, or it cannot be made
     PreloadReport report;
     std::uint64_t last_used = 0;
+    std::string team;         // whose template; empty: the platform's
+    std::uint64_t bytes = 0;  // that it took when it was made last
+    std::size_t attempts = 0;
   };
   using Entries = std::map<PreloadedKind, Entry>;
 
   Templates& templates() { return sandboxes_.changeable_templates(); }
   void want_for(const Template& value, bool used);
   void on_templates_changed();
-  Task<> wait_for_work();
-  Task<> make(PreloadedKind kind);
+  std::optional<std::string> team_of(const PreloadedKind& kind) const;
+  Task<> wait_until(Instant next);
+  Task<> make(PreloadedKind kind, std::string team);
+  void try_again(const PreloadedKind& kind, Entry& entry, const Error& error);
+  void keep(const PreloadedKind& kind, Entry& entry, Entry made);
   static Task<> start_and_copy(const BuildCell& cell, const PreloadedKind& kind, Entry& entry);
-  std::uint64_t total_bytes() const;
-  // Those that were used longest ago go first; `kept` stays.
-  void drop_beyond(std::size_t count, std::uint64_t bytes, const PreloadedKind* kept);
+  bool has_images() const;
+  // Of those that may go, the one that was used longest ago goes.
+  bool drop_one(const std::function<bool(const PreloadedKind&, const Entry&)>& may_go);
+  // What nobody uses goes until there is room for so much.
+  bool makes_room(const PreloadedKind& kind, const Entry& entry, std::uint64_t bytes);
 
   Sandboxes& sandboxes_;
   LayerFactory factory_;
   std::function<bool()> memory_is_short_;
   Entries entries_;
-  std::deque<PreloadedKind> wanted_;
+  PreloadQueue<PreloadedKind> wanted_;
+  PreloadLedger ledger_;
   Event asked_;
   std::uint64_t uses_ = 0;
 };
