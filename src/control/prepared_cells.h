@@ -41,6 +41,8 @@ struct PreparedOptions {
   std::uint64_t memory_bytes = 0;  // for all of them
   std::size_t at_once = 1;         // that are made side by side
   std::function<bool()> memory_is_short;  // then none is made; empty: never
+  // Done to each before it is given to anybody; empty: nothing.
+  std::function<Task<>(std::string guest_socket)> warm_up;
 };
 
 // Of this host: a sixteenth of its memory for cells that wait, and half of its cores to make them.

@@ -20,6 +20,7 @@ class Demand {
   double rate(Instant now) const;
   // When the rate will have come down to this, if nobody claims. REQUIRES: rate > 0.
   Instant falls_to(double rate, Instant now) const;
+  Instant last_claim() const { return at_; }
 
  private:
   double recent_ = 0;

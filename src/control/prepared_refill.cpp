@@ -14,6 +14,9 @@
 namespace atl::control {
 namespace {
 
+// After a claim, before another cell is made for it.
+constexpr Duration kPreparedQuiet = std::chrono::milliseconds{25};
+
 Task<> wait_for(Event& event) {
   co_return co_await event.wait();
 }
@@ -226,6 +229,12 @@ PreparedCells::Kind* PreparedCells::neediest(Instant now, Instant& next) const {
       next = std::min(next, kind->not_before);
       continue;
     }
+    // Who has just claimed one works with it now: while there are enough, that comes first.
+    const Instant quiet = kind->demand.last_claim() + kPreparedQuiet;
+    if (2 * has >= kind->target && now < quiet) {
+      next = std::min(next, quiet);
+      continue;
+    }
     const double lack = static_cast<double>(kind->target - has) / static_cast<double>(kind->target);
     if (lack > most) {
       most = lack;
@@ -250,6 +259,11 @@ Task<> PreparedCells::make(KindPointer kind) {
                               .in_background = true};
   auto cell = co_await with_deadline(kNodeTimeout, parts_.node.create(std::move(request)));
   ATOLL_FAULT_POINT("control.prepared.made");
+  if (cell && parts_.options.warm_up) {
+    if (auto warm = co_await parts_.options.warm_up(cell->guest_socket); !warm) {
+      cell = fail(std::move(warm).error().note("warming it up"));
+    }
+  }
   const bool died = being_made_.extract(id).mapped();
   --kind->making;
   making_.erase(std::ranges::find(making_, kind));

@@ -32,6 +32,7 @@
 #include "control/operator_policy.h"
 #include "control/preloaded.h"
 #include "control/prepared_cells.h"
+#include "control/prepared_warm_up.h"
 #include "control/previews.h"
 #include "control/resources.h"
 #include "control/s3_volumes.h"
@@ -361,6 +362,9 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   if (options.prepared_memory > 0) {
     prepared_options.memory_bytes = options.prepared_memory;
   }
+  prepared_options.warm_up = [&reactor](std::string guest_socket) {
+    return control::warm_up_cell(reactor, std::move(guest_socket));
+  };
   control::PreparedCells prepared{{.loop = reactor,
                                    .node = *prepared_node,
                                    .sandboxes = sandboxes,
