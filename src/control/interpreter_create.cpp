@@ -117,6 +117,7 @@ Task<std::unique_ptr<Context>> Interpreters::create_preloaded(SandboxRef sandbox
   context->process.process_id = request.id.empty() ? concat("ctx-", random_hex(8)) : request.id;
   context->process.started_unix_ms = contexts_.clock_.now();
   context->process.cwd = cwd;
+  context->process.argv.back() = language.alias;  // as asked for: the image has one of its names
   const GuestClient client{contexts_.reactor_, std::move(running.guest_socket)};
   CO_TRY(const auto stream,
          co_await client.revive({.spawn = {.process_id = context->process.process_id,

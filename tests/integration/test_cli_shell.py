@@ -188,6 +188,8 @@ def test_a_killed_server_loses_nothing(atoll):
             terminal.line("stty -echo; for i in $(seq 400); do echo n$i; sleep 0.01; done; echo all")
             terminal.wait_for("^n50$", history=True)
             os.kill(server.daemons()["api"], signal.SIGKILL)
+            # Keys that the dying process still took are gone with it; those typed from here on wait.
+            terminal.wait_for("the connection broke", history=True)
             terminal.type("echo typed-meanwhile\n")
             terminal.wait_for("^all$", seconds=120)
             terminal.wait_for("^typed-meanwhile$")
