@@ -21,13 +21,10 @@
 #include "guest/host_keys.h"
 #include "guest/limits.h"
 #include "guest/socket_search.h"
-#include "guest/warm_owning.h"
 #include "guest/warm_worker.h"
 
 namespace atl::guest {
 namespace {
-
-constexpr std::string_view kAgentName = "atoll-guest.";
 
 // The agent needs many descriptors, its children get what the agent was started with.
 rlimit raise_file_limit() {
@@ -186,6 +183,11 @@ void Agent::begin(Connection& connection, Kind kind, std::string_view payload) {
       serve_socket_search(connection, payload);
       return;
     case Kind::kRevive:
+      if (preparing_) {
+        connection.send_error(
+            Error{Code::kUnavailable, "the sandbox is about to be dumped", "unavailable"});
+        return;
+      }
       processes_.revive(connection, payload);
       return;
     case Kind::kAttach:
@@ -326,45 +328,6 @@ void Agent::sweep() {
   processes_.sweep();
 }
 
-// The name of the process says how often it was ready for a dump: nobody inside can change it, and
-// the host can read it whatever else is closed (runtime/namespaces/criu_dump.cpp).
-void Agent::tell_preparations() {
-  constexpr unsigned kNames = 1000;  // a name has 15 bytes
-  ::prctl(PR_SET_NAME, concat(kAgentName, preparations_++ % kNames).c_str());
-}
-
-// The host waits for what is to be done, and for the connections to end.
-void Agent::prepare_dump() {
-  may_be_a_copy_ = true;
-  if (owner_ > 0) {
-    return;  // it was asked again meanwhile
-  }
-  if (processes_.revived_any()) {
-    owner_ = ::fork();
-    if (owner_ == 0) {
-      run_owning_worker();
-    }
-  }
-  if (owner_ <= 0) {
-    owner_ = -1;
-    close_connections();
-    tell_preparations();
-  }
-}
-
-// Whoever was connected sees an end and may connect again; processes stay, as after any end of a
-// connection. File requests are cut short with their workers.
-void Agent::close_connections() {
-  for (Connection& connection : connections_) {
-    connection.close();
-  }
-  for (const auto& workers : {file_workers_, watchers_, captures_, searches_}) {
-    for (const pid_t pid : workers) {
-      ::kill(pid, SIGKILL);
-    }
-  }
-}
-
 // --- children ------------------------------------------------------------------------------
 
 void Agent::on_child() {
@@ -373,8 +336,9 @@ void Agent::on_child() {
   const ssize_t got = ::read(signals_.get(), taken.data(), sizeof taken);
   const auto count = static_cast<std::size_t>(std::max<ssize_t>(got, 0)) / sizeof taken[0];
   for (const auto& info : std::span{taken}.first(count)) {
-    // A sender without a pid here is outside: the host is about to dump this sandbox.
-    if (info.ssi_signo == SIGPWR && info.ssi_pid == 0) {
+    // A sender without a pid here is outside: the host is about to dump this sandbox. Whoever
+    // queues a signal in here may claim any pid, but never SI_USER.
+    if (info.ssi_signo == SIGPWR && info.ssi_pid == 0 && info.ssi_code == SI_USER) {
       prepare_dump();
     }
   }
@@ -398,12 +362,11 @@ void Agent::on_child() {
       searches_.erase(pid);
       if (pid == owner_) {
         owner_ = -1;
-        close_connections();
-        tell_preparations();
       }
     }
   }
   processes_.check_removals();
+  go_on_preparing();
 }
 
 }  // namespace atl::guest

@@ -39,6 +39,7 @@ class Agent final : private Connection::Owner {
   void serve_socket_search(Connection& connection, std::string_view payload);
   void sweep();
   void prepare_dump();
+  void go_on_preparing();
   void tell_preparations();
   void close_connections();
 
@@ -60,7 +61,9 @@ class Agent final : private Connection::Owner {
   std::set<pid_t> captures_;
   std::set<pid_t> searches_;   // for holders of sockets
   unsigned preparations_ = 0;  // for dumps
-  pid_t owner_ = -1;           // gives processes memory of their own, before a dump
+  bool preparing_ = false;     // another one
+  bool to_own_ = false;        // processes are to get memory of their own for it
+  pid_t owner_ = -1;           // the worker that gives it to them
   std::uint64_t next_serial_ = 1;
   bool dirty_ = false;
   bool may_be_a_copy_ = false;  // a dump was about to be made

@@ -13,9 +13,14 @@ inline constexpr std::size_t kMaxFileWorkers = 128;
 inline constexpr std::size_t kMaxWatchers = 64;
 inline constexpr std::size_t kMaxCaptures = 16;
 inline constexpr unsigned kCaptureSeconds = 30;
-// Before a dump: what a process that shares an image copies at most, and how long it may stand.
+// Before a dump: what a process that shares an image copies at most, how long its threads may take
+// to stop, and when no other process or part of one is begun. The host waits for at least that
+// long, unless it stops itself (runtime/namespaces/criu_dump.cpp).
 inline constexpr std::uint64_t kMaxOwnedBytes = 512ULL * 1024 * 1024;
-inline constexpr std::int64_t kOwningMs = 2000;
+inline constexpr std::int64_t kStoppingMs = 2000;
+inline constexpr std::int64_t kOwningMs = 8000;
+// What stays free beside the copies.
+inline constexpr std::uint64_t kOwningReserveBytes = 16ULL * 1024 * 1024;
 // Looking for who has a socket: at once, for how long, and how much of /proc is read for it.
 inline constexpr std::size_t kMaxSocketSearches = 8;
 inline constexpr unsigned kSocketSearchSeconds = 2;

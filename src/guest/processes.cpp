@@ -80,6 +80,12 @@ Result<> Processes::try_revive(Connection& connection, std::string_view payload)
   return add(connection, revivals_.back().take_spawned(), request.spawn);
 }
 
+void Processes::end_revivals() {
+  for (const Revival& revival : revivals_) {
+    ::kill(revival.pid(), SIGKILL);
+  }
+}
+
 Result<CaptureOrder> Processes::order_capture(std::string_view payload) {
   TRY(const auto request, decode_capture(payload));
   TRY(const auto* process, find(request.process_id));

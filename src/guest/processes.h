@@ -32,6 +32,9 @@ class Processes final : private Process::Owner {
   void revive(Connection& connection, std::string_view payload);
   // Some process may share memory with an image.
   bool revived_any() const { return revived_any_; }
+  // Some are still being made.
+  bool reviving() const { return !revivals_.empty(); }
+  void end_revivals();
   void attach(Connection& connection, std::string_view payload);
   void list(Connection& connection);  // also when more room became free
   void get(Connection& connection, std::string_view payload);

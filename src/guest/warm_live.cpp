@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
@@ -15,12 +14,6 @@ namespace atl::guest {
 namespace {
 
 constexpr std::string_view kCallInstruction{"\x0f\x05", 2};
-
-// What the kernel answers itself with when a stop interrupts a system call; no process sees them.
-constexpr std::int64_t kRestart = -512;            // ERESTARTSYS
-constexpr std::int64_t kRestartAlways = -513;      // ERESTARTNOINTR
-constexpr std::int64_t kRestartUnhandled = -514;   // ERESTARTNOHAND
-constexpr std::int64_t kRestartWhatIsLeft = -516;  // ERESTART_RESTARTBLOCK
 
 Result<user_regs_struct> get(pid_t pid) {
   user_regs_struct registers{};
@@ -40,27 +33,10 @@ Result<> set(pid_t pid, user_regs_struct& registers) {
   return {};
 }
 
-// As the kernel does it on the way back when no handler runs; ours is not such a way.
-void make_call_again(user_regs_struct& registers) {
-  if (static_cast<std::int64_t>(registers.orig_rax) < 0) {
-    return;
-  }
-  const auto result = static_cast<std::int64_t>(registers.rax);
-  if (result == kRestart || result == kRestartAlways || result == kRestartUnhandled) {
-    registers.rax = registers.orig_rax;
-    registers.rip -= kCallInstruction.size();
-  } else if (result == kRestartWhatIsLeft) {
-    registers.rax = SYS_restart_syscall;
-    registers.rip -= kCallInstruction.size();
-  }
-  registers.orig_rax = ~0ULL;
-}
-
 }  // namespace
 
 Result<std::string> save_registers(pid_t pid) {
-  TRY(auto registers, get(pid));
-  make_call_again(registers);
+  TRY(const auto registers, get(pid));
   return std::string{reinterpret_cast<const char*>(&registers), sizeof registers};
 }
 

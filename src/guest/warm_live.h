@@ -15,7 +15,8 @@
 
 namespace atl::guest {
 
-// What the process was about to do. A system call that the stop interrupted is made again.
+// All of them as they are, also what says that a system call was interrupted. They may be put back
+// where the kernel still looks at that: at a PTRACE_EVENT_STOP.
 Result<std::string> save_registers(pid_t pid);
 Result<> put_back_registers(pid_t pid, const std::string& saved);
 

@@ -26,8 +26,12 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr std::size_t kMaxProcBytes = 16U << 20;
-constexpr int kCloseRounds = 1500;
-constexpr std::chrono::milliseconds kClosePause{2};
+// How long the guest may prepare itself: a part of what the dump may take, which grows with the
+// memory. More than it takes by itself (guest/limits.h), unless the node stops and has no time.
+constexpr int kPreparingPart = 6;
+constexpr std::chrono::seconds kLeastPreparing{3};
+constexpr std::chrono::seconds kMostPreparing{30};
+constexpr std::chrono::milliseconds kPreparingPause{2};
 constexpr std::size_t kMaxBootIdBytes = 64;
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr std::string_view kGhostLimit = "256M";  // a deleted file that is still open
@@ -210,31 +214,51 @@ Result<> run_dump(const CriuTools& tools, const DumpSpec& spec, const std::strin
               "not_dumpable");
 }
 
-// How often the guest was ready for a dump is the end of its name (guest/agent.cpp). Guests of
-// earlier versions have none, and nothing to prepare.
+// How often the guest was ready for a dump is the end of its name: ".7", or "+7" while it prepares
+// itself (guest/agent_dump.cpp). Guests of earlier versions have none, and nothing to prepare.
 std::string preparations(int pid) {
   const auto name = read_file(concat("/proc/", pid, "/comm"), kMaxProcBytes);
-  const auto dot = name ? name->find('.') : std::string::npos;
-  return dot == std::string::npos ? "" : name->substr(dot);
+  const auto end = name ? name->find_first_of(".+") : std::string::npos;
+  return end == std::string::npos ? "" : name->substr(end);
+}
+
+// The kernel tells nobody what becomes of the sockets and the name of somebody else, so this looks
+// again and again.
+Result<> wait_until(std::chrono::steady_clock::time_point deadline, auto&& is_so) {
+  for (;;) {
+    TRY(const bool so, is_so());
+    if (so) {
+      return {};
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return fail(Code::kFailedPrecondition, "its agent was not ready in time", "not_dumpable");
+    }
+    std::this_thread::sleep_for(kPreparingPause);
+  }
 }
 
 }  // namespace
 
 Result<> close_connections(const DumpSpec& spec) {
   TRY(const Fd guest, open_process(spec.record.pid, spec.record.start_time));
-  const std::string before = preparations(spec.record.pid);
+  const int pid = spec.record.pid;
+  const auto deadline =
+      std::chrono::steady_clock::now() +
+      std::clamp(spec.time_limit / kPreparingPart, kLeastPreparing, kMostPreparing);
+  // The end of what an earlier attempt asked for says nothing about this one.
+  std::string before;
+  TRY_DO(wait_until(deadline, [&]() -> Result<bool> {
+    before = preparations(pid);
+    return !before.starts_with('+');
+  }));
   if (pidfd_send_signal_call(guest.get(), SIGPWR) != 0) {
     return fail_errno("asking the guest to close its connections");
   }
-  // The kernel tells nobody when a socket of somebody else is gone, so this looks again.
-  for (int round = 0; round < kCloseRounds; ++round) {
+  return wait_until(deadline, [&]() -> Result<bool> {
     TRY(const bool connected, is_connected(spec));
-    if (!connected && (before.empty() || preparations(spec.record.pid) != before)) {
-      return {};
-    }
-    std::this_thread::sleep_for(kClosePause);
-  }
-  return fail(Code::kFailedPrecondition, "its agent was not ready in time", "not_dumpable");
+    const std::string now = preparations(pid);
+    return !connected && (before.empty() || (now != before && !now.starts_with('+')));
+  });
 }
 
 Result<std::uint64_t> dump_cell(const CriuTools& tools, const DumpSpec& spec,
