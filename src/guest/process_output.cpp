@@ -124,18 +124,19 @@ void Process::pump(Reader& reader) {
   }
   Connection& connection = *reader.connection;
   // Start, output and exit that are known together are told together.
-  bool more = true;
-  while (more) {
+  bool all = false;
+  do {
     connection.cork();
-    more = queue_for(reader);
+    all = queue_for(reader);
     connection.uncork();
-  }
+    // What the connection had enough of it may have sent by now, also if it took nothing this time:
+    // only one that still has enough says later that there is room.
+  } while (!all && connection.wants_output());
 }
 
-// True when it stopped because the connection had enough, which it may have sent by now.
+// False when it stopped because the connection had enough.
 bool Process::queue_for(Reader& reader) {
   Connection& connection = *reader.connection;
-  bool queued = false;
   if (!reader.started_sent) {
     reader.started_sent = true;
     connection.send(Kind::kStarted, encode_number(info_.pid));
@@ -147,12 +148,11 @@ bool Process::queue_for(Reader& reader) {
         connection.send(Kind::kExit, encode(info_.exit));
         connection.finish();
       }
-      return false;
+      return true;
     }
     connection.send_output({piece.stream, piece.offset}, piece.bytes);
-    queued = true;
   }
-  return queued;
+  return false;
 }
 
 // Brings everything in line with the state: readers get what there is, the journal forgets what it
