@@ -50,6 +50,8 @@ def provoke(server, key, made):
         answer = server.client.expect(201, "POST", ALL, {"template": "pooled"},
                                       {"Idempotency-Key": key}, timeout=30)
         made.append(answer.data["sandbox_id"])
+        set_pool(server, 4)
+        wait_idle(server, 4)
         set_pool(server, 0)
     except BROKEN:
         pass
