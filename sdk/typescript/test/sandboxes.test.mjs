@@ -191,12 +191,17 @@ test('a server that does not answer in time', async t => {
   await assert.rejects(call, TimeoutError)
 })
 
-test('an aborted create leaves no sandbox behind', async () => {
+test('an aborted create leaves no sandbox behind', async t => {
   const label = `aborted-${process.pid}`
   const controller = new AbortController()
-  const creating = Sandbox.create({ labels: { label }, signal: controller.signal })
-  setTimeout(() => controller.abort(), 5)
+  // The request is on its way to the server when it is aborted, and is answered afterwards.
+  const { url, seen } = await proxy(t, ({ method }) => {
+    if (method === 'POST') controller.abort()
+    return 'pass'
+  })
+  const creating = Sandbox.create({ url, labels: { label }, signal: controller.signal })
   await assert.rejects(creating, { name: 'AbortError' })
+  await until(() => seen.some(each => each.method === 'DELETE'), 'it is being deleted')
   const left = async () => {
     for await (const each of Sandbox.list()) if (each.labels.label === label) return true
     return false
