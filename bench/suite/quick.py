@@ -14,8 +14,8 @@ from suite.place import TOP, Place, say
 
 BASELINE = TOP / "bench" / "baseline.json"
 # How much worse than the baseline is a failure.
-INSTRUCTION_MARGIN = 1.10
-RATIO_MARGIN = 2.0
+INSTRUCTION_MARGIN = 1.20  # libraries choose other code on other processors
+RATIO_MARGIN = 2.5
 BLOCKS, ROUNDS = 4, 15
 CREATE_RATIO = "create to output / pooled floor"
 EXEC_RATIO = "exec / spawn over HTTP"
