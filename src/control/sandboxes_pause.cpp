@@ -132,6 +132,9 @@ Task<ResumeAnswer> Sandboxes::resume_now(std::string team_id, std::string id) {
   ResumeAnswer answer;
   if (entry->row.status != SandboxStatus::kRunning) {
     CO_TRY_DO(co_await resume_held(entry, answer));
+  } else if (entry->unsettled && entry->guest_socket.empty()) {
+    // It is to run and does not yet: its turn has not come. Now somebody waits for it.
+    CO_TRY_DO(co_await settle_held(entry));
   }
   answer.sandbox = view(*entry);
   co_return std::move(answer);
