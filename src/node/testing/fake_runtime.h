@@ -69,7 +69,8 @@ class FakeRuntime final : public runtime::Runtime {
   }
   Result<> set_limits(const std::string& id, const runtime::Limits& limits) override {
     const std::lock_guard guard{mutex_};
-    cells_.at(id).spec.limits = limits;
+    TRY(Body * body, find(id));
+    body->spec.limits = limits;
     return {};
   }
   Result<runtime::Usage> usage(const std::string&) override {
@@ -79,13 +80,15 @@ class FakeRuntime final : public runtime::Runtime {
   Result<> thaw(const std::string& id) override { return set_frozen(id, false); }
   Result<bool> is_frozen(const std::string& id) override {
     const std::lock_guard guard{mutex_};
-    return cells_.at(id).frozen;
+    TRY(const Body* body, find(id));
+    return body->frozen;
   }
   Result<> detach(const runtime::CellRecord& record, const runtime::VolumeMount& mount) override {
     const std::lock_guard guard{mutex_};
-    const auto gone = std::erase_if(
-        cells_.at(record.id).spec.mounts,
-        [&](const runtime::VolumeMount& each) { return each.target == mount.target; });
+    TRY(Body * body, find(record.id));
+    const auto gone = std::erase_if(body->spec.mounts, [&](const runtime::VolumeMount& each) {
+      return each.target == mount.target;
+    });
     return gone > 0 ? Result<>{} : Result<>{fail(Code::kNotFound, "it is not mounted")};
   }
   Result<runtime::NetworkSockets> open_network(const runtime::CellRecord& record) override {
@@ -170,8 +173,17 @@ class FakeRuntime final : public runtime::Runtime {
 
   Result<> set_frozen(const std::string& id, bool frozen) {
     const std::lock_guard guard{mutex_};
-    cells_.at(id).frozen = frozen;
+    TRY(Body * body, find(id));
+    body->frozen = frozen;
     return {};
+  }
+  // Like the real one: a cell that died may be gone when it is asked about.
+  Result<Body*> find(const std::string& id) {
+    const auto found = cells_.find(id);
+    if (found == cells_.end()) {
+      return fail(Code::kNotFound, "there is no such cell");
+    }
+    return &found->second;
   }
 
   runtime::Capabilities capabilities_{.name = "fake", .freeze = true};
