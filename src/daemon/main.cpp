@@ -62,6 +62,7 @@ std::vector<cli::DoctorCheck> host_checks() {
   std::vector<runtime::HostCheck> found = runtime::check_host();
   found.push_back(runtime::check_memory_dumps(
       {.criu_directory = kDefaultCriuDirectory, .criu_adapter = find_criu_adapter()}));
+  checks.reserve(found.size());
   for (runtime::HostCheck& check : found) {
     checks.push_back({std::move(check.name), static_cast<cli::DoctorCheck::Verdict>(check.verdict),
                       std::move(check.finding), std::move(check.advice)});
@@ -90,6 +91,7 @@ int print_for_clients(const ServeOptions& options, bool json) {
     words.insert(words.end(), {"-o", "json"});
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size());
   for (auto& word : words) {
     arguments.push_back(word.data());
   }

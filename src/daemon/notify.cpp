@@ -29,6 +29,9 @@ void ServiceNotifier::send(std::string_view state) const {
     address.sun_path[0] = '\0';  // an abstract socket
   }
   const Fd fd{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  if (!fd) {
+    return;
+  }
   // Nobody to tell when it fails: systemd itself will notice by its start timeout.
   (void)::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                  reinterpret_cast<const sockaddr*>(&address),

@@ -51,8 +51,10 @@ class IdLocks {
     {
       const std::lock_guard guard{mutex_};
       const auto found = held_.find(id);
-      if (found->second == kAlone || --found->second == 0) {
+      if (found->second == kAlone || found->second == 1) {
         held_.erase(found);
+      } else {
+        --found->second;
       }
     }
     freed_.notify_all();
