@@ -46,9 +46,12 @@
 #include "control/volumes.h"
 #include "daemon/child.h"
 #include "daemon/e2b_dialect.h"
+#include "daemon/inherited.h"
 #include "daemon/layout.h"
 #include "daemon/network_boundary.h"
 #include "daemon/privileges.h"
+#include "daemon/serving.h"
+#include "daemon/ssh_port.h"
 #include "http/cors.h"
 #include "http/server.h"
 #include "ingress/gateway.h"
@@ -65,8 +68,6 @@
 namespace atl::daemon {
 namespace {
 
-constexpr std::chrono::seconds kDrainTime{10};
-constexpr std::size_t kHashBytes = 32;
 constexpr std::size_t kMaxStoreQueue = 8192;
 constexpr std::size_t kArchiveThreads = 2;
 constexpr std::size_t kMaxArchiveQueue = 256;
@@ -81,152 +82,6 @@ constexpr std::size_t kNetworkThreads = 2;
 constexpr std::size_t kMaxNetworkQueue = 4096;
 // Clients get at most this share of the descriptors: sandboxes need theirs to be reached.
 constexpr std::size_t kClientsShare = 2;
-constexpr std::size_t kMaxIdentityBytes = std::size_t{2} << 20;
-
-Result<std::string> read_admin_hash(int fd) {
-  std::string hash(kHashBytes, '\0');
-  if (::pread(fd, hash.data(), hash.size(), 0) != static_cast<ssize_t>(hash.size())) {
-    return fail(Code::kInternal, "the supervisor handed over no admin key");
-  }
-  ::close(fd);
-  return hash;
-}
-
-// The file stays with the supervisor, for the next API process.
-Result<secrets::Keyring> read_keyring(int fd) {
-  std::string text(secrets::kMaxKeyFileBytes, '\0');
-  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
-  ::close(fd);
-  auto keyring = secrets::Keyring::parse(
-      std::string_view{text}.substr(0, static_cast<std::size_t>(std::max<ssize_t>(size, 0))));
-  secrets::wipe(text);
-  return keyring;
-}
-
-// Null: plain HTTP. The file stays with the supervisor, for the next API process.
-Result<std::unique_ptr<tls::Context>> read_tls_identity(int fd) {
-  if (fd < 0) {
-    return nullptr;
-  }
-  std::string pem(kMaxIdentityBytes, '\0');
-  const ssize_t size = ::pread(fd, pem.data(), pem.size(), 0);
-  ::close(fd);
-  if (size <= 0 || static_cast<std::size_t>(size) == pem.size()) {
-    return fail(Code::kInternal, "the supervisor handed over no usable certificate");
-  }
-  pem.resize(static_cast<std::size_t>(size));
-  auto context = tls::Context::server(
-      {.identity = {.certificate_pem = pem, .key_pem = pem}, .protocols = {"h2", "http/1.1"}});
-  ::explicit_bzero(pem.data(), pem.size());
-  return context;
-}
-
-Result<Fd> open_port(const ApiOptions& options) {
-  if (options.listen_fd >= 0) {
-    stop_inheriting(options.listen_fd);
-    return Fd{options.listen_fd};
-  }
-  auto bound = io::Listener::bind_tcp(options.host, options.port);
-  if (!bound && bound.error().reason == "EADDRINUSE") {
-    return fail(Code::kFailedPrecondition,
-                concat(bound.error().message, "; stop what uses it or choose another --listen"));
-  }
-  return bound;
-}
-
-// The one that was asked for, or the one the kernel picked.
-std::uint16_t port_of(int fd, std::uint16_t asked) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return asked;
-  }
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-struct SshParts {
-  io::Reactor& reactor;
-  control::Sandboxes& sandboxes;
-  const control::SshKeys& keys;
-  control::StoreAccess store;
-  const secrets::Keyring& keyring;
-  const WallClock& clock;
-  service::native::NativeApi& native;
-  ingress::Connect connect;
-};
-
-// Null: no SSH.
-Task<std::unique_ptr<ingress::SshGateway>> open_ssh(SshParts parts, const ApiOptions& options) {
-  if (options.ssh_listen.empty()) {
-    co_return nullptr;
-  }
-  CO_TRY(const auto address, parse_listen_address("--ssh-listen", options.ssh_listen));
-  auto bound = io::Listener::bind_tcp(address.host, address.port);
-  if (!bound) {
-    co_return fail(std::move(bound.error()).note("--ssh-listen"));
-  }
-  CO_TRY(auto host_key,
-         co_await control::load_or_make_ssh_host_key(parts.store, parts.keyring, parts.clock));
-  auto gateway = std::make_unique<ingress::SshGateway>(
-      ingress::SshGateway::Parts{.reactor = parts.reactor,
-                                 .sandboxes = parts.sandboxes,
-                                 .keys = parts.keys,
-                                 .host_key = std::move(host_key),
-                                 .connect = std::move(parts.connect)},
-      *std::move(bound));
-  parts.native.announce_ssh({.host = address.host, .port = gateway->port()});
-  co_return std::move(gateway);
-}
-
-// Everything that serves, and how it stops: drained when asked to, at once when a part fails.
-class Serving {
- public:
-  Serving(TaskContext& context, http::Server& server) : server_(server), scope_(context) {
-    scope_.on_error([this](const char* task, const Error& error) {
-      LOG_ERROR("a part of the API failed", {"part", task}, {"error", error});
-      failure_ = fail(error);
-      over_.set();
-    });
-  }
-
-  void add(const char* name, Task<> task) { scope_.spawn(name, std::move(task)); }
-
-  Task<> run(io::Reactor& reactor) {
-    scope_.spawn("http", serve_http());
-    scope_.spawn("signals", wait_for_signal(reactor));
-    (void)co_await wait(over_);
-    server_.drain();
-    if (!co_await with_deadline(kDrainTime, wait(drained_))) {
-      LOG_WARN("requests are still under way; not waiting for them any longer");
-    }
-    (void)co_await scope_.cancel_and_join();
-    co_return failure_;
-  }
-
- private:
-  static Task<> wait(Event& event) { co_return co_await event.wait(); }
-
-  Task<> serve_http() {
-    auto served = co_await server_.run();
-    drained_.set();
-    co_return served;
-  }
-
-  Task<> wait_for_signal(io::Reactor& reactor) {
-    io::SignalWatch signals{reactor, {SIGTERM}};
-    CO_TRY_DO(co_await signals.next());
-    over_.set();
-    co_return ok();
-  }
-
-  http::Server& server_;
-  Event over_;
-  Event drained_;
-  Result<> failure_;
-  Scope scope_;
-};
 
 // Nothing when the operator has none. A file that cannot be used is a reason not to start.
 Result<std::optional<control::OperatorPolicy>> open_operator_policy(
