@@ -1,6 +1,6 @@
 // atoll-bench PLAN_FILE: contestants take turns round by round, so the noise of a shared machine
 // hits all of them alike; what counts are the ratios. Prints every sample as JSON; the judging is
-// done where it can be tested (suite/statistics.py). See plan.h for the plan.
+// done where it can be tested (suite/stats.py). See plan.h for the plan.
 #include <cstdio>
 
 #include "base/fd.h"
@@ -61,7 +61,7 @@ Result<> run(int argc, char** argv) {
   std::vector<std::unique_ptr<Runner>> runners;
   Result<> outcome;
   for (const auto& contestant : plan.contestants) {
-    runners.push_back(std::make_unique<Runner>(contestant, plan.workers));
+    runners.push_back(std::make_unique<Runner>(contestant, plan.workers, plan.silence_ms));
     if (outcome = runners.back()->setup(); !outcome) {
       break;
     }

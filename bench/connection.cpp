@@ -11,14 +11,26 @@
 #include "base/strings.h"
 
 namespace atl::bench {
+namespace {
 
-Result<Connection> Connection::to(std::string_view url, std::string authorization) {
+std::unexpected<Error> fail_io(const char* what) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINPROGRESS) {
+    return fail(Code::kDeadlineExceeded, concat(what, " takes too long: the server hangs"));
+  }
+  return fail_errno(what);
+}
+
+}  // namespace
+
+Result<Connection> Connection::to(std::string_view url, std::string authorization,
+                                  std::size_t silence_ms) {
   constexpr std::string_view kScheme = "http://";
   const auto colon = url.rfind(':');
   if (!url.starts_with(kScheme) || colon < kScheme.size()) {
     return fail(Code::kInvalidArgument, concat("expected http://ADDRESS:PORT, not ", url));
   }
   Connection made;
+  made.silence_ms_ = silence_ms;
   made.address_ = url.substr(kScheme.size(), colon - kScheme.size());
   made.port_ = static_cast<std::uint16_t>(parse_u64(url.substr(colon + 1)).value_or(0));
   made.fixed_ = concat("Host: ", url.substr(kScheme.size()), "\r\n");
@@ -33,9 +45,16 @@ Result<> Connection::connect() {
   address.sin_family = AF_INET;
   address.sin_port = htons(port_);
   socket_ = Fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const timeval silence{.tv_sec = static_cast<time_t>(silence_ms_ / 1000),
+                        .tv_usec = static_cast<suseconds_t>(silence_ms_ % 1000 * 1000)};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    if (::setsockopt(socket_.get(), SOL_SOCKET, option, &silence, sizeof silence) != 0) {
+      return fail_errno("setting a timeout");
+    }
+  }
   if (::inet_pton(AF_INET, address_.c_str(), &address.sin_addr) != 1 ||
       ::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    return fail_errno(concat("connecting to ", address_, ":", port_));
+    return fail_io("connecting to the server");
   }
   const int on = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -52,9 +71,22 @@ Result<std::size_t> Connection::receive() {
   });
   if (size <= 0) {
     return size == 0 ? fail(Code::kUnavailable, "the server closed the connection")
-                     : fail_errno("reading the answer");
+                     : fail_io("reading the answer");
   }
   return static_cast<std::size_t>(size);
+}
+
+Result<> Connection::send() {
+  std::string_view left = request_;
+  while (!left.empty()) {
+    const ssize_t sent = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      left.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EINTR) {
+      return fail_io("sending the request");
+    }
+  }
+  return {};
 }
 
 Result<> Connection::receive_head() {
@@ -108,6 +140,16 @@ Result<std::string_view> Connection::receive_chunks() {
   }
 }
 
+Result<std::string_view> Connection::receive_body() {
+  if (chunked_) {
+    return receive_chunks();
+  }
+  while (input_.size() < head_end_ + length_) {
+    TRY_DO(receive());
+  }
+  return std::string_view{input_}.substr(head_end_, length_);
+}
+
 Result<std::string_view> Connection::call(std::string_view method, std::string_view path,
                                           std::string_view content_type, std::string_view body) {
   request_ = concat(method, " ", path, " HTTP/1.1\r\n", fixed_);
@@ -119,32 +161,26 @@ Result<std::string_view> Connection::call(std::string_view method, std::string_v
   }
   request_ += "\r\n";
   request_ += body;
+  input_.clear();
   const bool fresh = !socket_;
   if (fresh) {
     TRY_DO(connect());
   }
-  auto sent = write_all(socket_.get(), request_);
+  auto sent = send();
   auto head = sent ? receive_head() : sent;
-  if (!head && !fresh && input_.empty()) {  // it was closed while nothing was on its way
+  // It was closed while nothing was on its way. A request that was too long under way is not
+  // repeated: it may have been done.
+  if (!head && !fresh && input_.empty() && head.error().code != Code::kDeadlineExceeded) {
     TRY_DO(connect());
-    TRY_DO(write_all(socket_.get(), request_));
+    TRY_DO(send());
     head = receive_head();
   }
-  TRY_DO(std::move(head));
-  std::string_view content;
-  if (chunked_) {
-    TRY(content, receive_chunks());
-  } else {
-    while (input_.size() < head_end_ + length_) {
-      TRY_DO(receive());
-    }
-    content = std::string_view{input_}.substr(head_end_, length_);
+  auto content = head ? receive_body() : Result<std::string_view>{fail(std::move(head).error())};
+  if (!content || closes_) {
+    socket_.reset();  // after a failure, what comes yet belongs to nobody
   }
-  if (closes_) {
-    socket_.reset();
-  }
-  if (status_ / 100 != 2) {
-    return fail(Code::kInternal, concat(method, " ", path, ": HTTP ", status_, ": ", content));
+  if (content && status_ / 100 != 2) {
+    return fail(Code::kInternal, concat(method, " ", path, ": HTTP ", status_, ": ", *content));
   }
   return content;
 }

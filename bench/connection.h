@@ -1,5 +1,6 @@
 // One kept-alive HTTP/1.1 connection, blocking: as little client as possible, because what is
-// measured is the server. It trusts the server, which is ours.
+// measured is the server. It trusts the server, which is ours, to be honest but not to be quick:
+// every wait has an end.
 #pragma once
 
 #include <string>
@@ -12,7 +13,8 @@ namespace atl::bench {
 class Connection {
  public:
   // `url` is http://ADDRESS:PORT. Connects with the first call.
-  static Result<Connection> to(std::string_view url, std::string authorization);
+  static Result<Connection> to(std::string_view url, std::string authorization,
+                               std::size_t silence_ms);
 
   // The body of a 2xx answer; valid until the next call. Anything else is an error that has it.
   Result<std::string_view> call(std::string_view method, std::string_view path,
@@ -20,12 +22,15 @@ class Connection {
 
  private:
   Result<> connect();
+  Result<> send();          // the request
   Result<> receive_head();  // fills head_end_, status_, and what frames the body
   Result<std::size_t> receive();
+  Result<std::string_view> receive_body();
   Result<std::string_view> receive_chunks();
 
   std::string address_;
   std::uint16_t port_ = 0;
+  std::size_t silence_ms_ = 0;
   std::string fixed_;  // the header lines that are always the same
   Fd socket_;
   std::string request_;

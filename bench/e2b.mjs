@@ -9,8 +9,10 @@ const TIMEOUT = { timeoutMs: 300_000 };
 
 function summary(values) {
   const sorted = [...values].sort((left, right) => left - right);
-  const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-  return { count: sorted.length, p50: at(0.5), p99: at(0.99), min: sorted[0] };
+  // Nearest rank, as in suite/stats.py: a value that was measured.
+  const at = (share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
+  return { count: sorted.length, p50: at(0.5), p90: at(0.9), p99: at(0.99), min: sorted[0],
+           spread: (at(0.75) - at(0.25)) / at(0.5) };
 }
 
 // `action` is timed, `after` is not; the first tenth warms up.

@@ -40,7 +40,8 @@ def show(results):
     for transport, values in results.items():
         print(f"\n  {transport}")
         for name, value in values.items():
-            print(f"    {name:40} p50 {value['p50']:9.1f} ms   p99 {value['p99']:9.1f} ms   "
+            print(f"    {name:40} p50 {value['p50']:9.1f} ms   p90 {value['p90']:9.1f} ms   "
+                  f"p99 {value['p99']:9.1f} ms   "
                   f"({value['count']} times)")
 
 

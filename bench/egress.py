@@ -13,26 +13,28 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "boundary")]
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "boundary"), str(TOP / "bench")]
 
 from clients import libraries  # noqa: E402
 from harness.packages import fetched  # noqa: E402
 from harness.server import Server  # noqa: E402
 from world import NAME_SERVER, WEB, World, run  # noqa: E402
+from suite import stats  # noqa: E402
 
 MITMPROXY = "mitmproxy-11.0.2"
 TCP_PORT, TLS_PORT = 7000, 443
 STREAM, HTTP, TLS_STREAM, MITM = 7001, 7002, 7003, 7004
-DOWNLOAD_BYTES = 512 << 20
-ROUNDS = 3
+DOWNLOAD_BYTES = 256 << 20
+ROUNDS = int(os.environ.get("EGRESS_ROUNDS", 6))  # fewer than five give no ratio
+MOST_SECONDS = 300
 IDLE = 2000
 
 UPSTREAM = """
@@ -168,12 +170,12 @@ class Bench:
 
     @staticmethod
     def outside(command):
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=MOST_SECONDS)
         assert done.returncode == 0, done
         return done.stdout
 
     def tcp(self, words, key):
-        """{contestant: value}, the median of some rounds in which they take turns."""
+        """{contestant: its values}, in rounds in which they take turns."""
         where = {"loopback": (self.outside, self.load, "127.0.0.1", TCP_PORT),
                  "direct": (self.outside, self.load, WEB, TCP_PORT),
                  "nginx": (self.outside, self.load, "127.0.0.1", STREAM),
@@ -184,7 +186,7 @@ class Bench:
                 what, *more = words
                 line = place(" ".join([program, what, address, str(port), *map(str, more)]))
                 values[name].append(json.loads(line)[key])
-        return {name: statistics.median(each) for name, each in values.items()}
+        return values
 
     def passthrough(self):
         """MiB/s of one TLS download that nobody opens."""
@@ -198,7 +200,7 @@ class Bench:
         for _ in range(ROUNDS):
             for name, (place, target) in where.items():
                 values[name].append(float(place(curl.format(target))) / (1 << 20))
-        return {name: statistics.median(each) for name, each in values.items()}
+        return values
 
     def opened(self, version):
         """Requests per second with TLS opened and a header put in."""
@@ -219,7 +221,7 @@ class Bench:
                 rate = re.search(r"finished in [^,]*, ([0-9.]+) req/s", text)
                 assert good and int(good.group(1)) > 0, (name, text)
                 values[name].append(float(rate.group(1)))
-        return {name: statistics.median(each) for name, each in values.items()}
+        return values
 
     def idle_memory(self):
         """KiB of the proxy for each of many connections that say nothing."""
@@ -244,27 +246,31 @@ class Bench:
         before = resident(worker())
         process = subprocess.Popen([self.load, "idle", "127.0.0.1", str(STREAM), str(IDLE)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert json.loads(process.stdout.readline())["open"] == IDLE
+        readable, _, _ = select.select([process.stdout], [], [], MOST_SECONDS)
+        assert readable and json.loads(process.stdout.readline())["open"] == IDLE
         result["nginx"] = (resident(worker()) - before) / IDLE
         process.stdin.close()
-        process.wait()
-        return result
+        process.wait(timeout=MOST_SECONDS)
+        return {name: [value] for name, value in result.items()}
 
     def mitm_alive(self):
         return self.mitmproxy.poll() is None
 
 
 def show(title, values, unit, better="more"):
-    ours = values["atoll"]
     print(f"\n  {title}")
-    for name, value in values.items():
-        ratio = ours / value if better == "more" else value / ours
-        note = "" if name == "atoll" else f"   atoll is {ratio:6.2f}x of it"
-        print(f"    {name:10} {value:12.3f} {unit}{note if better == 'more' else ''}")
-    if better == "less":
-        for name in values:
-            if name != "atoll":
-                print(f"    atoll - {name}: {ours - values[name]:+.3f} {unit}")
+    for name, each in values.items():
+        note = ""
+        if name != "atoll" and better == "more":
+            note = f"   atoll / it: {over(values, name).text()}"
+        elif name != "atoll":
+            note = f"   atoll - it: {stats.median(values['atoll']) - stats.median(each):+.3f} {unit}"
+        print(f"    {name:10} {stats.median(each):12.3f} {unit}{note}")
+
+
+def over(values, name):
+    """How many times as much Atoll does as another one, if who has nothing in between was steady."""
+    return stats.ratio(values["atoll"], values[name], values.get("loopback", values[name]))
 
 
 def prepare():

@@ -7,10 +7,14 @@
 // A number on standard input asks for so many at once; the line that comes back has the nanoseconds
 // of each, after everything that is not timed (taking down, refilling) is done. Ends with its
 // input.
+#include <linux/magic.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -117,6 +121,24 @@ class Floor {
   std::vector<FloorCell> ready_;
 };
 
+// An overlay cannot stand on another one's upper directory. Where the directory is on one, as /tmp
+// is in a container, memory takes its place, for this process and its cells alone.
+Result<> leave_overlay(const std::string& directory) {
+  struct statfs about{};
+  if (::statfs(directory.c_str(), &about) != 0) {
+    return fail_errno(directory);
+  }
+  if (about.f_type != OVERLAYFS_SUPER_MAGIC) {
+    return {};
+  }
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", directory.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") != 0) {
+    return fail_errno("mounting memory on " + directory);
+  }
+  return {};
+}
+
 Result<> answer(Floor& floor) {
   for (std::string line; std::getline(std::cin, line);) {
     const auto count = parse_u64(line);
@@ -147,12 +169,16 @@ Result<> run(int argc, char** argv) {
   if (::mkdir(place.directory.c_str(), 0755) != 0) {
     return fail_errno(place.directory);
   }
+  TRY_DO(leave_overlay(place.directory));
   TRY(place.groups, make_floor_groups());
   Floor floor{place, std::strcmp(argv[1], "pooled") == 0};
   const auto outcome = answer(floor);
   floor.drain();
   remove_floor_groups(place.groups);
-  ::rmdir(place.directory.c_str());
+  if (::rmdir(place.directory.c_str()) != 0) {  // it is a mount of ours
+    ::umount2(place.directory.c_str(), MNT_DETACH);
+    ::rmdir(place.directory.c_str());
+  }
   return outcome;
 }
 

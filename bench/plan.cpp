@@ -58,6 +58,7 @@ Result<Plan> parse_plan(std::string_view text) {
   plan.rounds = number_of(json, "rounds", 1);
   plan.warmup = number_of(json, "warmup", 0);
   plan.workers = number_of(json, "workers", 1);
+  plan.silence_ms = number_of(json, "silence_ms", plan.silence_ms);
   if (const Json* seconds = json.find("seconds"); seconds != nullptr) {
     plan.seconds = seconds->as_number().value_or(0);
   }

@@ -1,6 +1,7 @@
 // What a run of atoll-bench does, as JSON: contestants that take turns, round by round.
 //
-//   {"rounds": 100, "warmup": 5, "workers": 1, "seconds": 0, "contestants": [
+//   {"rounds": 100, "warmup": 5, "workers": 1, "seconds": 0, "silence_ms": 120000,
+//    "contestants": [
 //     {"name": "atoll", "url": "http://...", "authorization": "Bearer ...",
 //      "setup": [STEP...], "timed": [STEP...], "after": [STEP...], "teardown": [STEP...],
 //      "items": ["id"...], "operations": 0, "collect": "sandbox"},
@@ -11,7 +12,7 @@
 // A worker has one connection and its own variables: `save` keeps a string member of an answer, and
 // {sandbox} in a path or a body is replaced by it; {item} by one of the items, each of which is
 // used once. `setup` and `teardown` run once for each worker, `after` follows each operation,
-// untimed.
+// untimed. Whoever says nothing for silence_ms hangs: that ends the run instead of hanging it too.
 #pragma once
 
 #include <string>
@@ -46,6 +47,7 @@ struct Plan {
   std::size_t rounds = 1;
   std::size_t warmup = 0;
   std::size_t workers = 1;
+  std::size_t silence_ms = 120'000;
   double seconds = 0;  // a turn lasts so long instead of a number of operations
   std::vector<Contestant> contestants;
 };

@@ -1,7 +1,10 @@
 #include "runner.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,8 +47,29 @@ std::vector<std::string> numbered(std::vector<std::string> command) {
   return command;
 }
 
+// Whoever does and says nothing for so long hangs, and is ended.
+Result<> await(int descriptor, const std::string& who, std::size_t silence_ms) {
+  pollfd waiting{descriptor, POLLIN, 0};
+  int ready = 0;
+  while ((ready = ::poll(&waiting, 1, static_cast<int>(silence_ms))) < 0 && errno == EINTR) {
+  }
+  return ready == 1
+             ? Result<>{}
+             : fail(Code::kDeadlineExceeded, concat(who, " did nothing for ", silence_ms, " ms"));
+}
+
+// The end of its output, and then its own.
+Result<> await_end(int output, pid_t pid, const std::string& name, std::size_t silence_ms) {
+  char buffer[4096];
+  do {
+    TRY_DO(await(output, name, silence_ms));
+  } while (::read(output, buffer, sizeof buffer) > 0);
+  const Fd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  return process ? await(process.get(), name, silence_ms) : fail_errno("pidfd_open");
+}
+
 // From spawn to the end of its output and its exit.
-Result<> run_program(const std::vector<std::string>& command) {
+Result<> run_program(const std::vector<std::string>& command, std::size_t silence_ms) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return fail_errno("pipe");
@@ -56,16 +80,22 @@ Result<> run_program(const std::vector<std::string>& command) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, writer.get(), STDOUT_FILENO);
+  posix_spawnattr_t attributes;  // a group of its own: what hangs is ended with all it started
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, command[0].c_str(), &actions, nullptr,
+  const int error = ::posix_spawnp(&pid, command[0].c_str(), &actions, &attributes,
                                    words_of(command).data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     return fail(errno_error(command[0], error));
   }
   writer.reset();
-  char buffer[4096];
-  while (::read(output.get(), buffer, sizeof buffer) > 0) {
+  if (auto ended = await_end(output.get(), pid, command[0], silence_ms); !ended) {
+    ::kill(-pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return ended;
   }
   int status = 0;
   if (::waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -111,16 +141,22 @@ struct Runner::Worker {
 struct Runner::Floor {
   ~Floor() {
     input.reset();
-    if (pid > 0) {
-      ::waitpid(pid, nullptr, 0);
+    if (pid <= 0) {
+      return;
     }
+    if (!await_end(output.get(), pid, "the floor", silence_ms)) {
+      ::kill(pid, SIGKILL);
+    }
+    ::waitpid(pid, nullptr, 0);
   }
+  std::size_t silence_ms = 0;
   pid_t pid = 0;
   Fd input;
   Fd output;
 };
 
-Runner::Runner(const Contestant& contestant, std::size_t workers) : contestant_(contestant) {
+Runner::Runner(const Contestant& contestant, std::size_t workers, std::size_t silence_ms)
+    : contestant_(contestant), silence_ms_(silence_ms) {
   workers_.resize(workers);
 }
 Runner::~Runner() = default;
@@ -133,6 +169,7 @@ Result<> Runner::setup() {
       return fail_errno("pipe");
     }
     floor_ = std::make_unique<Floor>();
+    floor_->silence_ms = silence_ms_;
     floor_->input = Fd{in[1]};
     floor_->output = Fd{out[0]};
     const Fd reading{in[0]};
@@ -149,7 +186,7 @@ Result<> Runner::setup() {
   for (auto& worker : workers_) {
     TRY(auto connection,
         Connection::to(contestant_.url.empty() ? "http://0.0.0.0:0" : contestant_.url,
-                       contestant_.authorization));
+                       contestant_.authorization, silence_ms_));
     worker = std::make_unique<Worker>(std::move(connection));
     TRY_DO(run_steps(*worker, contestant_.setup));
   }
@@ -159,6 +196,9 @@ Result<> Runner::setup() {
 Result<> Runner::teardown() {
   floor_.reset();
   Result<> outcome;
+  if (gave_up_) {  // it is not worth as many minutes as there are workers
+    return outcome;
+  }
   for (auto& worker : workers_) {
     if (worker != nullptr) {
       if (auto one = run_steps(*worker, contestant_.teardown); !one && outcome) {
@@ -197,7 +237,7 @@ Result<> Runner::operate(Worker& worker, const std::string& item, bool counts) {
   if (command.empty()) {
     TRY_DO(run_steps(worker, contestant_.timed));
   } else {
-    TRY_DO(run_program(command));
+    TRY_DO(run_program(command, silence_ms_));
   }
   const double taken = microseconds_since(begin);
   const auto after_begin = Clock::now();
@@ -221,6 +261,10 @@ void Runner::record_failure(const Error& error) {
   if (outcome_.failures++ == 0) {
     outcome_.first_failure = error.message;
   }
+  // What hangs once is not asked again: each time would cost minutes.
+  if (outcome_.failures > kMostFailures || error.code == Code::kDeadlineExceeded) {
+    gave_up_ = true;
+  }
 }
 
 void Runner::work(Worker& worker, double seconds, bool counts) {
@@ -239,9 +283,9 @@ void Runner::work(Worker& worker, double seconds, bool counts) {
     }
     if (auto done = operate(worker, item, counts); !done) {
       record_failure(done.error());
-      if (outcome_.failures > kMostFailures) {
-        return;
-      }
+    }
+    if (gave_up_) {
+      return;
     }
   }
 }
@@ -250,6 +294,7 @@ Result<> Runner::ask_floor(bool counts) {
   TRY_DO(write_all(floor_->input.get(), concat(workers_.size(), "\n")));
   std::string line;
   for (char byte = 0; byte != '\n';) {
+    TRY_DO(await(floor_->output.get(), contestant_.name, silence_ms_));
     if (::read(floor_->output.get(), &byte, 1) != 1) {
       return fail(Code::kInternal, contestant_.name + " ended");
     }
@@ -285,8 +330,8 @@ Result<> Runner::turn(double seconds, bool counts) {
   if (counts) {
     outcome_.turn_microseconds.push_back(microseconds_since(begin));
   }
-  if (outcome_.failures > kMostFailures) {
-    return fail(Code::kInternal, concat(contestant_.name, " failed more than ", kMostFailures,
+  if (gave_up_) {
+    return fail(Code::kInternal, concat(contestant_.name, " failed ", outcome_.failures,
                                         " times, first with: ", outcome_.first_failure));
   }
   return {};

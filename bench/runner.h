@@ -22,7 +22,7 @@ struct Outcome {
 
 class Runner {
  public:
-  Runner(const Contestant& contestant, std::size_t workers);
+  Runner(const Contestant& contestant, std::size_t workers, std::size_t silence_ms);
   ~Runner();
   Runner(Runner&&) = delete;
 
@@ -44,11 +44,13 @@ class Runner {
   void record_failure(const Error& error);
 
   const Contestant& contestant_;
+  const std::size_t silence_ms_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Floor> floor_;
   std::atomic<std::size_t> next_{0};
   std::size_t last_ = 0;
   std::atomic<std::size_t> next_item_{0};
+  std::atomic<bool> gave_up_{false};
   std::mutex mutex_;
   Outcome outcome_;
 };

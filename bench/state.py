@@ -4,17 +4,19 @@ state.py URL KEY_FILE [--json FILE] [--rounds N] [--forks 1,10,100] [--small]
 A thread of a warm Python in each sandbox looks at the clock all the time and keeps every gap: a gap
 while a snapshot is taken is how long the sandbox stood still, seen from inside. The same look while
 nothing happens is shown beside it, because a busy machine makes gaps too. Sandboxes take turns in
-every round. Peers in the same run: cp -a and tar of the same files, a Python that starts cold.
+every round. Peers in the same run: cp -a and tar of the same files, a Python that starts cold. A
+spawn of /bin/true on the host in every round says whether the machine was quiet; without that no
+ratio is given (suite/stats.py).
 """
 import argparse
 import json
-import statistics
 import subprocess
 import threading
 import time
 
 from api import Api, Refused
 from state_report import ratios, show
+from suite import stats
 
 MIB = 1 << 20
 TICKER = """
@@ -110,6 +112,11 @@ def longest(gaps, begin, end):
                default=0.0) * 1000
 
 
+def gap_around(gaps, moment):
+    """The gap that a moment is in at which nothing ran. There may be longer ones before it."""
+    return next((gap for gap in gaps if gap[0] <= moment <= gap[1]), (moment, moment))
+
+
 def snapshot_once(box, figures):
     box.gaps()
     taken, begin, end = box.timed("POST", "/snapshots")
@@ -123,7 +130,7 @@ def pause_once(box, figures, resumes):
     box.gaps()
     _, begin, end = box.timed("POST", "/pause", {})
     _, again, running = box.timed("POST", "/resume", {})
-    still = max(box.gaps(), key=lambda gap: gap[1] - gap[0])
+    still = gap_around(box.gaps(), again)
     figures["acknowledged"].append((end - begin) * 1000)
     figures["stopped"].append((end - still[0]) * 1000)  # from the last tick to the answer
     resumes["acknowledged"].append((running - again) * 1000)
@@ -144,21 +151,35 @@ class Figures(dict):
         self[key] = []
         return self[key]
 
-    def medians(self):
-        return {key: {"median_ms": round(statistics.median(each), 3), "worst_ms": round(max(each), 3)}
-                for key, each in self.items() if each}
+    def summaries(self):
+        return {key: summary(each) for key, each in self.items() if each}
+
+
+def summary(milliseconds):
+    return {**stats.summary([1e3 * each for each in milliseconds]),
+            "worst_ms": round(max(milliseconds), 3)}
+
+
+def spawn_once():
+    """The reference: what the machine does to a program that has nothing to do with us."""
+    begin = time.monotonic()
+    subprocess.run(["/bin/true"], check=True, timeout=60)
+    return (time.monotonic() - begin) * 1000
 
 
 def bench_size(boxes, rounds):
+    """The figures of each box, and the reference of every turn."""
     kinds = ("idle", "snapshot", "pause", "resume, frozen")
     figures = {box.name: {kind: Figures() for kind in kinds} for box in boxes}
+    reference = []
     for _ in range(rounds):
         for box in boxes:
+            reference.append(spawn_once())
             mine = figures[box.name]
             idle_once(box, mine["idle"])
             snapshot_once(box, mine["snapshot"])
             pause_once(box, mine["pause"], mine["resume, frozen"])
-    return figures
+    return figures, reference
 
 
 def bench_neighbour(box, other, rounds):
@@ -238,8 +259,8 @@ def bench_resume(box, rounds):
         figures["dump of 64 MiB"] = {"not here": str(refused)}
         box.timed("POST", "/resume", {})
     box.open_python()
-    return {kind: figures[kind] if "not here" in figures[kind] else Figures(figures[kind]).medians()
-            for kind in figures}
+    return {kind: figures[kind] if "not here" in figures[kind]
+            else Figures(figures[kind]).summaries() for kind in figures}
 
 
 def first_outputs(url, key, children, ask):
@@ -288,8 +309,8 @@ def fork_once(url, key, box, count, memory, ask):
     finally:
         for child in children:
             box.api.call("DELETE", child)
-    return {"fork_ms": (end - begin) * 1000 / count,
-            "first_output_ms": (max(moments) - begin) * 1000 / count}
+    return {"fork": (end - begin) * 1000 / count,
+            "first output": (max(moments) - begin) * 1000 / count}
 
 
 def bench_forks(url, key, api, counts, rounds):
@@ -308,16 +329,14 @@ def bench_forks(url, key, api, counts, rounds):
                     figures[name] = {"not here": str(refused)}
                     break
                 figures.setdefault(name, {})[str(count)] = {
-                    kind: round(statistics.median(one[kind] for one in each), 3)
-                    for kind in each[0]}
+                    kind: summary([one[kind] for one in each]) for kind in each[0]}
         cold = []
         for _ in range(rounds):
             begin = time.monotonic()
             subprocess.run(["/usr/bin/python3", "-c", "print(42)"], check=True,
-                           stdout=subprocess.DEVNULL)
+                           stdout=subprocess.DEVNULL, timeout=60)
             cold.append((time.monotonic() - begin) * 1000)
-        figures["cold python on the host"] = {"1": {"first_output_ms":
-                                                    round(statistics.median(cold), 3)}}
+        figures["cold python on the host"] = {"1": {"first output": summary(cold)}}
     finally:
         box.delete()
     return figures
@@ -341,13 +360,14 @@ def main():
                                        ("10,000 files, 600 MB", 10000 // part, 600 // part),
                                        ("2 GiB", 20, 2048 // part)):
             boxes.append(Box(api, name, files, mebibytes))
-        size = bench_size(boxes, options.rounds)
+        size, reference = bench_size(boxes, options.rounds)
         report = {
-            "size": {name: {kind: each.medians() for kind, each in kinds.items()}
+            "size": {name: {kind: each.summaries() for kind, each in kinds.items()}
                      for name, kinds in size.items()},
-            "dirty": {kind: each.medians() for kind, each in
+            "ratios": ratios(size, reference),
+            "dirty": {kind: each.summaries() for kind, each in
                       bench_dirty(boxes[0], max(options.rounds // 2, 1)).items()},
-            "neighbour": {kind: each.medians() for kind, each in bench_neighbour(
+            "neighbour": {kind: each.summaries() for kind, each in bench_neighbour(
                 boxes[0], boxes[1], max(options.rounds // 2, 1)).items()},
             "peers": {box.name: bench_peers(box) for box in boxes[1:]},
             "resume": {box.name: bench_resume(box, options.rounds) for box in (boxes[0], boxes[-1])},
@@ -355,14 +375,14 @@ def main():
     finally:
         for box in boxes:
             box.delete()
-    report["ratios"] = ratios(report["size"])
     report["fork"] = bench_forks(options.url, key, api,
                                  [int(count) for count in options.forks.split(",")],
-                                 max(options.rounds // 2, 1))
+                                 options.rounds)
     show(report)
     if options.json:
         with open(options.json, "w") as out:
             json.dump(report, out, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

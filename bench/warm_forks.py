@@ -6,10 +6,10 @@ all divided by their number: from the request to the last child's output.
 """
 import argparse
 import json
-import statistics
 import time
 
 from api import Api
+from suite import stats
 
 WARM_UP = "import json, re, decimal\ntry:\n    import numpy\nexcept ImportError: pass\n"
 FIRST = "print(1 + 1)"
@@ -79,14 +79,15 @@ def main():
             for _ in range(rounds):
                 pairs.append(warm(api, parent, context, count))
                 colds.append(cold(api))
-            first, forked = (statistics.median(each) for each in zip(*pairs))
-            start = statistics.median(colds)
-            report[str(count)] = {"fork_ms": round(forked * 1e3, 3),
-                                  "first_output_ms": round(first * 1e3, 3),
-                                  "claimed_and_started_ms": round(start * 1e3, 3)}
-            print(f"  x{count:<4} first output {first * 1e3:7.2f} ms   fork alone "
-                  f"{forked * 1e3:7.2f} ms   claimed and started {start * 1e3:7.1f} ms   "
-                  f"ratio {start / first:5.1f}")
+            firsts, forks = (list(each) for each in zip(*pairs))
+            # The claimed ones are the reference too: they took turns with the forks.
+            ratio = stats.ratio(colds, firsts, colds)
+            told = {name: stats.summary([1e6 * one for one in each]) for name, each in (
+                ("fork", forks), ("first output", firsts), ("claimed and started", colds))}
+            report[str(count)] = {**told, "times_faster": ratio.json()}
+            print(f"  x{count:<4} first output {told['first output']['p50_ms']:7.2f} ms   fork alone "
+                  f"{told['fork']['p50_ms']:7.2f} ms   claimed and started "
+                  f"{told['claimed and started']['p50_ms']:7.1f} ms   ratio {ratio.text()}")
     finally:
         remove(api, [parent])
     if options.json:

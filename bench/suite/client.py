@@ -14,6 +14,10 @@ APART = ["unshare", "--mount", "sh", "-c",
          'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"]
 
 
+# Whatever hangs, ends a plan: single answers have shorter limits (bench/connection.cpp).
+LONGEST_PLAN_SECONDS = 1800
+
+
 class Failed(Exception):
     """What was to be measured did not work."""
 
@@ -27,6 +31,7 @@ class Series:
     collected: list
     failures: int
     first_failure: str
+    rated: bool = True  # its turns have nothing in them but its operations
 
     def summary(self):
         return {**stats.summary(self.us), "failures": self.failures}
@@ -66,6 +71,8 @@ def run_python(code, expect, sandbox="{sandbox}"):
 
 
 class Client:
+    silence_ms = 120_000  # whoever says nothing for so long ends a plan
+
     def __init__(self, bin_dir, url, key):
         self.program = str(pathlib.Path(bin_dir) / "atoll-bench")
         self.url, self.key = url, key
@@ -78,15 +85,22 @@ class Client:
             tolerate=False):
         """{name: Series}. With `tolerate`, failures are the caller's to look at."""
         plan = {"rounds": rounds, "warmup": warmup, "workers": workers, "seconds": seconds,
-                "contestants": contestants}
+                "silence_ms": self.silence_ms, "contestants": contestants}
         with tempfile.NamedTemporaryFile("w", prefix="atoll-bench-plan-", suffix=".json") as file:
             json.dump(plan, file)
             file.flush()
-            done = subprocess.run([*(APART if apart else []), self.program, file.name],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            try:
+                done = subprocess.run([*(APART if apart else []), self.program, file.name],
+                                      stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                      timeout=LONGEST_PLAN_SECONDS + seconds)
+            except subprocess.TimeoutExpired as late:
+                names = ", ".join(each["name"] for each in contestants)
+                raise Failed(f"{names}: not done after {late.timeout:.0f} s") from late
         if done.returncode != 0:
             raise Failed(done.stderr.strip()[-800:])
-        series = {each["name"]: Series(**each) for each in json.loads(done.stdout)}
+        floors = {each["name"] for each in contestants if "floor" in each}
+        series = {each["name"]: Series(**each, rated=each["name"] not in floors)
+                  for each in json.loads(done.stdout)}
         for each in series.values():
             if each.failures and not tolerate:
                 raise Failed(f"{each.name} failed {each.failures} times: {each.first_failure}")

@@ -3,6 +3,7 @@ import contextlib
 import glob
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,10 @@ sys.path[:0] = [str(TOP / "tests"), str(TOP / "bench")]
 
 from harness import kernel  # noqa: E402
 from harness.server import Server  # noqa: E402
-from suite.client import Client  # noqa: E402
+from suite.client import Client, Failed  # noqa: E402
+
+END_SECONDS = 30
+UNPACK_SECONDS = 600
 
 
 def say(text):
@@ -86,10 +90,10 @@ class Place:
         if bundle.exists():
             return bundle
         cache = pathlib.Path(os.environ.get("ATOLL_CACHE_DIR", "/var/cache/atoll"))
-        archives = sorted(cache.glob("default-*.tar.zst"), key=lambda each: each.stat().st_mtime)
+        archive = newest_archive(cache)
         (bundle / "rootfs").mkdir(parents=True)
-        subprocess.run(["tar", "--zstd", "--numeric-owner", "-xf", archives[-1], "-C",
-                        bundle / "rootfs"], check=True)
+        subprocess.run(["tar", "--zstd", "--numeric-owner", "-xf", archive, "-C",
+                        bundle / "rootfs"], check=True, timeout=UNPACK_SECONDS)
         return bundle
 
     def spawn_server(self, *command):
@@ -99,10 +103,26 @@ class Place:
 
         def end():
             process.stdin.close()
-            process.wait()
+            try:
+                process.wait(timeout=END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             process.stdout.close()
         self.ends.callback(end)
-        return process.stdout.readline().strip()
+        readable, _, _ = select.select([process.stdout], [], [], END_SECONDS)
+        if not readable or not (line := process.stdout.readline()):
+            raise Failed("atoll-spawn-server did not start")
+        return line.strip()
+
+
+def newest_archive(cache):
+    """The default template as the server keeps it for other installations."""
+    archives = sorted(cache.glob("default-*.tar.zst"), key=lambda each: each.stat().st_mtime)
+    if not archives:
+        raise Failed(f"{cache} has no archive of the default template, which everybody is to run "
+                     "on: start atoll serve once, or set ATOLL_CACHE_DIR to where it keeps them")
+    return archives[-1]
 
 
 def remove_floor_traces():

@@ -8,13 +8,14 @@ from suite.place import say, which
 
 RUNSC = "/opt/atoll/runsc/runsc"
 COMMAND = "/bin/true"
+MOST_SECONDS = 120  # for one call of a rival
 
 
 def write_spec(place, bundle):
     """An OCI bundle: the runtime's own template of a spec, without a terminal."""
     if (bundle / "config.json").exists() or not (maker := which("runc", "crun")):
         return
-    subprocess.run([maker, "spec"], cwd=bundle, check=True)
+    subprocess.run([maker, "spec"], cwd=bundle, check=True, timeout=MOST_SECONDS)
     spec = json.loads((bundle / "config.json").read_text())
     spec["process"] |= {"terminal": False, "args": [COMMAND],
                         "rlimits": []}  # raising limits needs a capability that not every host gives
@@ -60,8 +61,12 @@ def available(place):
         if name == "docker" and not import_image(place, program, bundle):
             continue
         once = [word.replace("{number}", "try") for word in command]
-        done = subprocess.run([*APART, *once], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=120)
+        try:
+            done = subprocess.run([*APART, *once], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            place.absent[name] = f"did not end within {MOST_SECONDS} s"
+            continue
         if done.returncode == 0:
             found.append((name, command))
         else:
@@ -75,15 +80,20 @@ def available(place):
 
 def import_image(place, docker, bundle):
     """Docker takes no directory: the same files as an image."""
-    if subprocess.run([docker, "info"], capture_output=True).returncode != 0:
+    try:
+        runs = subprocess.run([docker, "info"], capture_output=True,
+                              timeout=MOST_SECONDS).returncode == 0
+    except subprocess.TimeoutExpired:
+        runs = False
+    if not runs:
         place.absent["docker"] = "no engine runs here"
         return False
     with subprocess.Popen(["tar", "-C", bundle / "rootfs", "-c", "."],
                           stdout=subprocess.PIPE) as archive:
         subprocess.run([docker, "import", "-", "atoll-bench-rootfs"], stdin=archive.stdout,
-                       check=True, capture_output=True)
+                       check=True, capture_output=True, timeout=MOST_SECONDS)
     place.ends.callback(subprocess.run, [docker, "rmi", "-f", "atoll-bench-rootfs"],
-                        capture_output=True)
+                        capture_output=True, timeout=MOST_SECONDS)
     return True
 
 
@@ -102,6 +112,7 @@ def versions(place):
     told = {}
     for name, program, _ in candidates(place, place.bundle()):
         if name in place.present:
-            done = subprocess.run([program, "--version"], capture_output=True, text=True)
+            done = subprocess.run([program, "--version"], capture_output=True, text=True,
+                                  timeout=MOST_SECONDS)
             told[name] = (done.stdout or done.stderr).strip().splitlines()[0]
     return told

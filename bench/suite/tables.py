@@ -18,7 +18,7 @@ def latency_table(title, series, ours, reference, rates=False):
     rows = []
     for name, one in series.items():
         told = one.summary()
-        rate = "" if "floor" in name else f"{one.rate():.0f}"  # its turns have more in them
+        rate = "" if not one.rated else f"{one.rate():.0f}"
         relation = "1" if name == ours else stats.ratio(one.us, series[ours].us, quiet).text()
         rows.append([name, *(milliseconds(told[key]) for key in ("p50_ms", "p90_ms", "p99_ms",
                                                                  "min_ms")),

@@ -8,6 +8,7 @@ from suite.tables import latency_table
 
 TITLE = "Round trips into a running sandbox"
 EXEC, REPL = "atoll, exec of /bin/true", "atoll, REPL execution"
+BARE_REPL = "python3 -i on the host, over a pipe"
 SPAWN, SPAWN_BARE = "spawn over HTTP, output read", "spawn over HTTP, no output"
 
 
@@ -18,7 +19,9 @@ def contestants(place, url):
             {"name": SPAWN_BARE, "url": url,
              "timed": [step("GET", "/bare", expect='"exit_code":0')]},
             place.client.atoll(REPL, [run_python("6*7", "42")], setup=[CREATE, open_python()],
-                               teardown=[DELETE])]
+                               teardown=[DELETE]),
+            {"name": BARE_REPL, "floor": [place.program("atoll-bare-repl"), "/usr/bin/python3", "-i",
+                                          "-q", "-u"]}]
     text = "x" * 1024
     for name, one in (("file of 1 KiB, write", step("POST", "/api/v1/sandboxes/{sandbox}/files?path="
                                                     "/tmp/small", text)),
@@ -47,6 +50,7 @@ def measure(place):
                                     rates=workers > 1))
         told = {"p50_ms": stats.median(series[EXEC].us) / 1e3,
                 "repl_p50_ms": stats.median(series[REPL].us) / 1e3,
+                "repl_over_bare": stats.ratio(series[REPL].us, series[BARE_REPL].us, quiet).json(),
                 "over_spawn": stats.ratio(series[EXEC].us, series[SPAWN].us, quiet).json(),
                 "over_bare_spawn": stats.ratio(series[EXEC].us, series[SPAWN_BARE].us,
                                                quiet).json()}
@@ -54,4 +58,7 @@ def measure(place):
     return {"tables": tables, "figures": figures, "notes": [
         "“spawn over HTTP” is bench/spawn_server.cpp: posix_spawn for each request, without a "
         "sandbox, asked by the same client. With output, it reads both streams to their ends, as an "
-        "exec has to; that one is the measure of goal 5."]}
+        "exec has to; that one is the measure of goal 5.",
+        "“python3 -i” is bench/bare_repl.cpp: a line into the pipe of a waiting interpreter until its "
+        "result and its next prompt, without HTTP, sandbox or user; the distance to it is what those "
+        "cost."]}
