@@ -98,7 +98,7 @@ struct HostsText {
 
 // Everything but the line of the host's own name, which is another one now.
 int write_hosts(const CellPlan& plan) {
-  static HostsText text;  // the child has its own copy and one thread
+  HostsText text;  // not static: the child borrows the node's memory, and others do so beside it
   const std::size_t size = read_small_file("/etc/hosts", text.old_text, sizeof text.old_text);
   if (size == 0) {
     return replace_file("/etc/hosts", plan.hosts_file, std::strlen(plan.hosts_file), 0644);

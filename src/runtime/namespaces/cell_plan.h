@@ -1,8 +1,9 @@
 // CellPlan: everything the child of clone3 touches, prepared by the parent beforehand.
 //
-// The node has many threads, so its child may neither allocate nor take a lock until it execs:
-// another thread may have held that lock at the moment of the clone. Hence plain pointers into
-// memory that the parent keeps alive (the child has its own copy of it).
+// The child borrows the node's memory (cell_clone.h) while the node's threads go on, so it may
+// neither allocate nor take a lock nor write to anything but its own stack until it execs: whoever
+// holds a lock, or the memory, may be any of them. Hence plain pointers into memory that the parent
+// keeps alive and does not change.
 #pragma once
 
 #include <linux/filter.h>

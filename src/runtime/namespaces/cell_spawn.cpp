@@ -2,19 +2,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "runtime/namespaces/cell_clone.h"
 #include "runtime/namespaces/cell_identity.h"
-#include "runtime/namespaces/cell_init.h"
 #include "runtime/namespaces/cell_report.h"
 #include "runtime/namespaces/cell_step.h"
 #include "runtime/namespaces/criu_restore.h"
@@ -25,7 +22,6 @@
 #include "runtime/namespaces/kernel_calls.h"
 #include "runtime/namespaces/layer_mount.h"
 #include "runtime/namespaces/mount_transfer.h"
-#include "runtime/namespaces/owner_identity.h"
 #include "runtime/namespaces/process.h"
 
 namespace atl::runtime::namespaces {
@@ -105,97 +101,6 @@ CellPlan::Identity decide_identity(const CellSpec& spec) {
   }
   return disk_belongs_to(spec.upper_dir, spec.id) ? CellPlan::Identity::kKeep
                                                   : CellPlan::Identity::kRenew;
-}
-
-// Blocks every signal while the child is made: the node's handlers must not run in it.
-class SignalBlock {
- public:
-  SignalBlock() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalBlock() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalBlock(const SignalBlock&) = delete;
-  SignalBlock& operator=(const SignalBlock&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-// A child that is killed unless the cell is complete.
-class Child {
- public:
-  Child(int pid, Fd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
-  ~Child() {
-    if (pidfd_) {
-      auto ended = kill_process(pidfd_.get());
-      if (ended) {
-        ended = wait_until_dead(pidfd_.get());
-      }
-      if (!ended) {
-        LOG_ERROR("a half-made cell does not end", {"pid", pid_}, {"error", ended.error()});
-      }
-    }
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  int pid() const { return pid_; }
-  int pidfd() const { return pidfd_.get(); }
-  Fd keep() { return std::move(pidfd_); }
-
- private:
-  int pid_;
-  Fd pidfd_;
-};
-
-struct Cloned {
-  int pid = 0;
-  Fd pidfd;
-};
-
-Error clone_error(int error_number) {
-  Error error = errno_error("making the cell's namespaces", error_number);
-  if (error_number == ENOSPC || error_number == EUSERS) {
-    error.message += " (raise user.max_user_namespaces, user.max_net_namespaces, ...)";
-  } else if (error_number == EPERM || error_number == EINVAL) {
-    error.message += " (the node must be root and the kernel built with all namespaces)";
-  }
-  return error;
-}
-
-Result<Cloned> clone_child(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner) {
-  int pidfd = -1;
-  clone_args arguments{};
-  arguments.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
-  arguments.flags |= CLONE_FILES;  // until the child's first step, see cell_init.cpp
-  if (!plan.restore) {
-    arguments.flags |= CLONE_NEWPID;  // else criu makes it
-  }
-  if (plan.resolver_file == nullptr) {
-    arguments.flags |= CLONE_NEWNET;
-  }
-  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
-  if (places.version2) {
-    arguments.flags |= CLONE_INTO_CGROUP;
-    arguments.cgroup = static_cast<std::uint64_t>(places.version2.get());
-  }
-  // No exit signal: the node's other waits for children never see a cell.
-  arguments.exit_signal = 0;
-  const SignalBlock block;
-  OwnerIdentity identity;
-  TRY_DO(identity.take(owner));
-  const long pid = clone3_call(&arguments);
-  if (pid == 0) {
-    run_cell_init(plan);
-  }
-  const int error_number = errno;
-  identity.give_back();
-  if (pid < 0) {
-    return fail(clone_error(error_number));
-  }
-  return Cloned{static_cast<int>(pid), Fd{pidfd}};
 }
 
 // In the order that cell_root.h says.
@@ -350,14 +255,12 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
       .restore = !spec.from_dump.empty(),
       .restore_settings = kRestoreSettingsText,
       .time_offsets = texts.time_offsets.empty() ? nullptr : texts.time_offsets.c_str()};
-  TRY(Cloned cloned, clone_child(plan, places, spec.uid_base));
-  Child child{cloned.pid, std::move(cloned.pidfd)};
+  CellClone clone{plan, places, spec.uid_base, std::move(theirs)};
+  TRY(Child child, clone.begin(ours.get(), kCreateTimeoutMs));
   const auto start_time = outfit_child(blueprint, spec, child, ours.get());
   if (!start_time) {
     return fail(start_time.error());
   }
-  TRY_DO(wait_for_own_descriptors(ours.get(), child.pidfd(), kCreateTimeoutMs));
-  theirs.reset();  // not before: it was the child's too
   Cell cell;
   if (plan.restore) {
     TRY(cell, restore_cell(ours.get(), spec, {child.pid(), blueprint.proc_masks}));
