@@ -1,6 +1,8 @@
 #include "node/cell_records.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +46,27 @@ std::string format_names(std::string_view key, const std::vector<std::string>& n
 Error damaged(std::string_view id, std::string_view line) {
   return Error{Code::kDataLoss, concat("the record of cell ", id, " has a damaged line: ", line),
                "damaged_record"};
+}
+
+// Records that fit are filled up to one size with empty lines, so that one write within one page
+// replaces the other completely: a process cannot be killed in the middle of that. A second file
+// with a rename would be as good, but making and deleting a file for each is what costs most.
+constexpr std::size_t kBlockBytes = 1024;
+
+// False when there is nothing to overwrite, or more than a block.
+Result<bool> overwrite_block(const std::string& path, std::string_view block) {
+  const Fd fd{::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    return errno == ENOENT ? Result<bool>{false} : fail_errno(concat("opening ", path));
+  }
+  if (static_cast<std::size_t>(status.st_size) > block.size()) {
+    return false;
+  }
+  if (::pwrite(fd.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size())) {
+    return fail_errno(concat("writing ", path));
+  }
+  return true;
 }
 
 // Reads one "name value" line into its member.
@@ -121,7 +144,16 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
 Result<> CellRecords::put(const StoredCell& cell) const {
   CHECK(is_cell_id(cell.id));
   TRY_DO(ATOLL_FAULT_CHECK("node.record.put"));
-  return replace_file(concat(directory_, "/", cell.id), format_record(cell), {.mode = 0600});
+  const std::string path = concat(directory_, "/", cell.id);
+  std::string text = format_record(cell);
+  if (text.size() <= kBlockBytes) {
+    text.append(kBlockBytes - text.size(), '\n');
+    TRY(const bool written, overwrite_block(path, text));
+    if (written) {
+      return {};
+    }
+  }
+  return replace_file(path, text, {.mode = 0600});
 }
 
 Result<> CellRecords::remove(const std::string& id) const {

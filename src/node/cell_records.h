@@ -9,7 +9,7 @@
 //   volumes a,b            what it writes to beside its upper; may be absent
 //   read_volumes a,b       what it has mounted beside these; may be absent
 //
-// The record is written before anything of the cell exists and replaced atomically afterwards, so
+// The record is written before anything of the cell exists and replaced in one step afterwards, so
 // whatever a killed node leaves behind has a record that names it. Records survive a killed
 // process, not a lost machine (cells do not either), hence no fsync on the create path.
 #pragma once

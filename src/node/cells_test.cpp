@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/strings.h"
 #include "node/testing/node_fixture.h"
 
 namespace atl::node {
@@ -339,6 +340,24 @@ TEST(CellRecordsTest, RecordsSurviveTheTrip) {
   const auto back = parse_record("a", format_record(cell));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(format_record(*back), format_record(cell));
+}
+
+// Whether it is written over the old one or takes its place: nothing of the old one is left.
+TEST_F(CellsTest, ARecordIsReplacedCompletely) {
+  StoredCell large{.id = "a", .uid_base = kFirstHostId};
+  for (int i = 0; i < 60; ++i) {
+    large.layers.push_back(concat("layer-with-a-rather-long-name-", i));
+  }
+  const StoredCell small{.id = "a", .pid = 1, .uid_base = kFirstHostId, .layers = {"base"}};
+  const StoredCell smaller{.id = "a", .uid_base = kFirstHostId};
+  for (const StoredCell* const cell : std::initializer_list<const StoredCell*>{
+           &small, &smaller, &small, &large, &smaller, &large, &small}) {
+    ASSERT_TRUE(records().put(*cell));
+    const auto stored = records().load();
+    ASSERT_TRUE(stored);
+    ASSERT_EQ(stored->size(), 1U);
+    EXPECT_EQ(format_record(stored->front()), format_record(*cell));
+  }
 }
 
 TEST(CellRecordsTest, DamagedRecordsAreRefused) {
