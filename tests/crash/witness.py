@@ -51,7 +51,7 @@ def pool(server, folder):
 
 def record(server, cell):
     lines = kernel.read(os.path.join(server.data_dir, "cells", cell)).splitlines()
-    return dict(line.split(" ", 1) for line in lines)
+    return dict(line.split(" ", 1) for line in lines if line)
 
 
 def without_files(cells):
