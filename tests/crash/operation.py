@@ -57,6 +57,13 @@ class Operation:
         self.keeps(sandbox)
         sandbox.delete()
 
+    def settled(self, sandbox):
+        """Its status, once whatever the crash has left undone is over: a cell that died under an
+        operation is made again, and until then its sandbox says that it starts."""
+        sandbox.client = self.client
+        return wait_until(lambda: (status := sandbox.get()["status"]) != "starting" and status, 60,
+                          "the sandbox is settled")
+
     def snapshot(self, sandbox, **fields):
         return self.post(sandbox, "snapshots", fields, 201)["id"]
 

@@ -16,7 +16,7 @@ class Snapshot(Operation):
 
     def check(self, answer):
         self.target.client = self.client
-        status = self.target.get()["status"]
+        status = self.settled(self.target)
         assert status == ("paused" if self.paused else "running"), status
         listed = self.client.expect(200, "GET", f"{self.target.path}/snapshots").data["snapshots"]
         ids = {each["id"] for each in listed}
@@ -63,7 +63,7 @@ class Restore(Operation):
 
     def check(self, answer):
         self.target.client = self.client
-        status = self.target.get()["status"]
+        status = self.settled(self.target)
         assert status == ("running" if self.running else "paused"), status
         old = self.target.content + "old"
         disk = self.disk()
@@ -98,7 +98,7 @@ class Fork(Operation):
 
     def check(self, answer):
         self.parent.client = self.client
-        status = self.parent.get()["status"]
+        status = self.settled(self.parent)
         assert status == ("paused" if self.paused else "running"), status
         children = self.children()
         assert answer is None or children == answer, (children, answer)

@@ -73,7 +73,7 @@ class Pause(Operation):
 
     def check(self, answer):
         self.target.client = self.client
-        status = self.target.get()["status"]
+        status = self.settled(self.target)
         assert status == "paused" or (status == "running" and answer is None), (status, answer)
         self.keeps(self.target)
         assert not self.memory or self.alive(self.target), "its memory is kept"
@@ -112,7 +112,7 @@ class Resume(Operation):
 
     def check(self, answer):
         self.target.client = self.client
-        status = self.target.get()["status"]
+        status = self.settled(self.target)
         assert status == "running" or (status == "paused" and answer is None), (status, answer)
         self.keeps(self.target)
         assert not self.memory or self.alive(self.target), "its memory is kept"
