@@ -337,6 +337,7 @@ class Sandboxes {
   Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
   std::map<std::pair<std::string, std::string>, EntryPointer> names_;  // by team and name
+  UnixMillis last_created_at_ = 0;
   OnceKeys once_keys_;
   std::set<std::pair<UnixMillis, std::string>> deadlines_;  // at most one of each sandbox
   Event deadlines_changed_;

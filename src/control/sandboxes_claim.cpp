@@ -16,6 +16,9 @@
 namespace atl::control {
 namespace {
 
+// How far the time of creation may run ahead of the clock to keep claims in order.
+constexpr UnixMillis kMaxOrderingMillis = 1000;
+
 Task<> wait_until(Event& event) {
   co_return co_await event.wait();
 }
@@ -246,7 +249,12 @@ Result<Sandboxes::EntryPointer> Sandboxes::make_entry(const ClaimRequest& reques
   row.labels = request.labels;
   row.parent_id = request.origin ? request.origin->parent_id : "";
   TRY(row.mounts, bind_mounts(request, index, row.template_name));
-  row.claimed_at = row.created_at = row.updated_at = entry->last_used_at = now;
+  // Several are made in a millisecond, and lists show them in the order in which they were asked
+  // for. A clock that is set back is followed: what was made before it was is left aside.
+  const bool same_moment = now <= last_created_at_ && last_created_at_ - now < kMaxOrderingMillis;
+  last_created_at_ = same_moment ? last_created_at_ + 1 : now;
+  row.claimed_at = row.created_at = row.updated_at = last_created_at_;
+  entry->last_used_at = now;
   // A claim that is refused has taken nothing: what is ready is looked at first.
   const bool plain = prepared_ != nullptr && !request.origin && row.mounts.empty();
   row.id = plain ? prepared_->next_id(row, request.id_style) : "";

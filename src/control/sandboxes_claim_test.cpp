@@ -198,6 +198,21 @@ TEST_F(ClaimTest, ListsAreFilteredByLabelNameAndStatus) {
   EXPECT_FALSE(claim({.labels = {{"k", std::string(1025, 'x')}}}));
 }
 
+TEST_F(ClaimTest, ThoseOfOneMillisecondAreListedInTheOrderOfTheirClaims) {
+  options_.max_sandboxes = 100;
+  close();
+  open();
+  std::vector<std::string> made;
+  for (int i = 0; i < 20; ++i) {
+    made.insert(made.begin(), claim()->id);
+  }
+  std::vector<std::string> listed;
+  for (const auto& sandbox : sandboxes_->list({}).sandboxes) {
+    listed.push_back(sandbox.id);
+  }
+  EXPECT_EQ(listed, made);
+}
+
 TEST_F(ClaimTest, PagesNeitherRepeatNorSkipWhileSandboxesComeAndGo) {
   options_.max_sandboxes = 100;
   close();
