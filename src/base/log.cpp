@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "base/log_gather.h"
 #include "base/strings.h"
 
 namespace atl {
@@ -34,6 +35,30 @@ constexpr std::string_view level_name(LogLevel level) {
       return "error";
   }
   return "error";
+}
+
+constexpr std::size_t kMaxGatheredBytes = std::size_t{16} * 1024;
+
+void write_lines(std::string_view lines) {
+  // A log line that cannot be written has nowhere to be reported.
+  [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, lines.data(), lines.size());
+}
+
+struct Gathered {
+  ~Gathered() { flush(); }
+  void flush() {
+    if (!lines.empty()) {
+      write_lines(lines);
+      lines.clear();
+    }
+  }
+  bool on = false;
+  std::string lines;
+};
+
+Gathered& gathered() {
+  thread_local Gathered instance;
+  return instance;
 }
 
 template <class Number>
@@ -114,8 +139,23 @@ void log_write(LogLevel level, std::string_view message, std::initializer_list<L
     }
     line += '\n';
   }
-  // A log line that cannot be written has nowhere to be reported.
-  [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  Gathered& mine = gathered();
+  if (!mine.on) {
+    write_lines(line);
+    return;
+  }
+  mine.lines += line;
+  if (level > LogLevel::kInfo || mine.lines.size() >= kMaxGatheredBytes) {
+    mine.flush();
+  }
+}
+
+void log_gather() {
+  gathered().on = true;
+}
+
+void log_flush() {
+  gathered().flush();
 }
 
 }  // namespace atl

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/log_gather.h"
 #include "io/timer_queue.h"
 
 namespace atl::io {
@@ -116,6 +117,7 @@ void Reactor::Impl::wait() {
   } else if (const auto earliest = timers.earliest()) {
     timeout_ms = timeout_until(*earliest);
   }
+  log_flush();
   const int count = ::epoll_wait(epoll.get(), events.data(), kEventsPerTurn, timeout_ms);
   CHECK(count >= 0 || errno == EINTR);
   undelivered = std::span{events}.first(static_cast<std::size_t>(std::max(count, 0)));
