@@ -1,5 +1,7 @@
 #include "control/guest_channel.h"
 
+#include <sys/socket.h>
+
 #include <cstring>
 
 #include "base/scope.h"
@@ -14,6 +16,7 @@ namespace {
 constexpr std::size_t kFirstBufferBytes = std::size_t{4} * 1024;
 constexpr std::size_t kStreamBufferBytes = std::size_t{68} * 1024;
 constexpr unsigned kFramesPerTurn = 256;
+constexpr int kUploadBufferBytes = 512 * 1024;
 
 Error describe_loss(Error error) {
   if (error.code == Code::kCancelled) {
@@ -49,11 +52,15 @@ Error sanitize_guest_error(Error error) {
 }
 
 Task<std::unique_ptr<GuestChannel>> GuestChannel::open(io::Reactor& reactor,
-                                                       std::string socket_path) {
+                                                       std::string socket_path, Upload upload) {
   auto stream = co_await with_deadline(kGuestConnectTimeout,
                                        io::connect_unix(reactor, std::move(socket_path)));
   if (!stream) {
     co_return fail(describe_loss(std::move(stream).error()));
+  }
+  if (upload == Upload::kLarge) {
+    const int bytes = kUploadBufferBytes;
+    ::setsockopt((*stream)->fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
   co_return std::make_unique<GuestChannel>(std::unique_ptr<io::Stream>{*std::move(stream)});
 }

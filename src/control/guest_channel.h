@@ -25,7 +25,11 @@ struct Frame {
 class GuestChannel {
  public:
   explicit GuestChannel(std::unique_ptr<io::Stream> stream) : stream_(std::move(stream)) {}
-  static Task<std::unique_ptr<GuestChannel>> open(io::Reactor& reactor, std::string socket_path);
+  // How much will be sent: a large upload gets a buffer that takes whole pieces of it, as far as
+  // the system allows, because one that is half sent costs two trips through the loop.
+  enum class Upload : std::uint8_t { kSmall, kLarge };
+  static Task<std::unique_ptr<GuestChannel>> open(io::Reactor& reactor, std::string socket_path,
+                                                  Upload upload = Upload::kSmall);
 
   // Fails when the guest does not take the bytes in time.
   Task<> send(guest::Kind kind, std::string payload);

@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "base/trace.h"
 #include "control/limits.h"
+#include "guest/wire_passing.h"
 
 namespace atl::control {
 
@@ -95,6 +96,14 @@ Task<std::string_view> FileReader::next() {
   co_return guest_broke_protocol("neither bytes nor the end of the file");
 }
 
+Task<> FileReader::gone() {
+  auto frame = co_await channel_->receive(Duration::zero());
+  if (!frame && frame.error().code == Code::kCancelled) {
+    co_return fail(std::move(frame).error());
+  }
+  co_return ok();  // also when it said something: there is nothing that it could have to say
+}
+
 Task<std::optional<guest::FileInfo>> DirectoryReader::next() {
   CO_TRY(const Frame frame, co_await channel_->receive(kGuestAnswerTimeout));
   if (frame.kind == Kind::kEnd) {
@@ -139,7 +148,9 @@ Task<guest::FileInfo> FileWriter::finish() {
 }
 
 Task<std::unique_ptr<GuestChannel>> GuestClient::start(Kind kind, std::string payload) const {
-  CO_TRY(auto channel, co_await GuestChannel::open(*reactor_, socket_path_));
+  const auto upload =
+      kind == Kind::kWriteFile ? GuestChannel::Upload::kLarge : GuestChannel::Upload::kSmall;
+  CO_TRY(auto channel, co_await GuestChannel::open(*reactor_, socket_path_, upload));
   co_await mark(Step::kConnect);
   CO_TRY_DO(co_await channel->send(kind, std::move(payload)));
   co_return std::move(channel);
@@ -289,6 +300,9 @@ Task<std::vector<guest::FileInfo>> GuestClient::collect_files(guest::PathRequest
 Task<std::unique_ptr<FileReader>> GuestClient::read_file(guest::ReadFileRequest request) const {
   CO_TRY_DO(guest::validate_user_path(request.path));
   CO_TRY(auto channel, co_await start(Kind::kReadFile, guest::encode(request)));
+  if (guest::wants_passing(request.length)) {
+    channel->keep_descriptors();
+  }
   CO_TRY(const auto payload, co_await channel->expect(Kind::kFile, kGuestAnswerTimeout));
   CO_TRY(auto info, from_guest(guest::decode_file(payload)));
   co_return std::make_unique<FileReader>(std::move(channel), std::move(info));

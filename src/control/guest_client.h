@@ -66,6 +66,11 @@ class FileReader {
   const guest::FileInfo& info() const { return info_; }
   // The next bytes, valid until the next call; empty at the end.
   virtual Task<std::string_view> next();
+  // What came instead of bytes when it was asked for (guest/wire_passing.h); as hostile as they
+  // are. It may be read as long as gone() has not ended.
+  Fd take_file() { return channel_ == nullptr ? Fd{} : channel_->take_descriptor(); }
+  // Ends when the guest has left: the sandbox is going away, and its disk with it.
+  Task<> gone();
 
  private:
   std::unique_ptr<GuestChannel> channel_;

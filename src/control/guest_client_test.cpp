@@ -2,11 +2,15 @@
 // Whatever they send, the caller gets an Error and nothing hangs.
 #include "control/guest_client.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/bytes.h"
 #include "base/random.h"
 #include "control/capture.h"
 #include "control/fake_guest.h"
 #include "control/fixture.h"
+#include "guest/wire_passing.h"
 
 namespace atl::control {
 namespace {
@@ -55,11 +59,50 @@ class GuestClientTest : public testing::Test {
     co_return ok();
   }
 
+  // A guest that answers with a descriptor and then does as it is told.
+  static Task<> pass(io::Stream& stream, int descriptor, std::string after) {
+    std::string buffer(1024, '\0');
+    CO_TRY_DO(co_await stream.read(buffer));
+    const std::string frame = guest::encode_frame(
+        Kind::kFile, guest::encode(guest::FileInfo{.name = "a", .path = "/a", .size = 7}));
+    CO_TRY_DO(co_await stream.write_passing(frame, descriptor));
+    co_return co_await stream.write(after);
+  }
+  static Task<bool> read_passed(GuestClient client, std::uint64_t length) {
+    CO_TRY(const auto reader, co_await client.read_file({.path = "/a", .length = length}));
+    const Fd file = reader->take_file();
+    CO_TRY_DO(co_await with_deadline(std::chrono::seconds{60}, reader->gone()));
+    char bytes[8] = {};
+    co_return file&& ::pread(file.get(), bytes, sizeof bytes, 0) == 7 &&
+        std::string_view{bytes} == "content";
+  }
+
   TemporaryDirectory directory_;
   io::Reactor reactor_;
   FakeGuest guest_{reactor_, directory_.path() + "/guest.sock"};
   GuestClient client_{reactor_, guest_.path()};
 };
+
+TEST_F(GuestClientTest, AFileIsPassedOnlyWhenAskedFor) {
+  const Fd file{::memfd_create("a", MFD_CLOEXEC)};
+  ASSERT_TRUE(write_all(file.get(), "content"));
+  guest_.script = [&file](io::Stream& stream) { return pass(stream, file.get(), {}); };
+  const auto passed = run(read_passed(client_, guest::with_passing(UINT64_MAX)));
+  ASSERT_TRUE(passed) << passed.error().message;
+  EXPECT_TRUE(*passed);
+  const auto unasked = run(read_passed(client_, UINT64_MAX));
+  ASSERT_TRUE(unasked) << unasked.error().message;
+  EXPECT_FALSE(*unasked);
+}
+
+TEST_F(GuestClientTest, AGuestThatTalksWhileItsFileIsReadCountsAsGone) {
+  const Fd file{::memfd_create("a", MFD_CLOEXEC)};
+  ASSERT_TRUE(write_all(file.get(), "content"));
+  guest_.script = [&file](io::Stream& stream) {
+    return pass(stream, file.get(), guest::encode_frame(Kind::kData, "what?"));
+  };
+  EXPECT_TRUE(run(read_passed(client_, guest::with_passing(UINT64_MAX))));
+}
 
 TEST_F(GuestClientTest, PoliteGuestAnswers) {
   guest_.files["/a"] = random_bytes(300'000);

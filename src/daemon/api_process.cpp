@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_gather.h"
 #include "base/metrics.h"
 #include "base/strings.h"
 #include "control/access_tokens.h"
@@ -56,6 +57,7 @@
 #include "http/server.h"
 #include "ingress/gateway.h"
 #include "ingress/ssh_gateway.h"
+#include "io/file_sender.h"
 #include "io/offload.h"
 #include "io/reactor.h"
 #include "io/stream.h"
@@ -74,6 +76,10 @@ constexpr std::size_t kMaxArchiveQueue = 256;
 // Packing and unpacking for clients; apart from the templates, whose steps take long.
 constexpr std::size_t kFileThreads = 4;
 constexpr std::size_t kMaxFileQueue = 1024;
+// Downloads that the kernel sends by itself; those beyond are copied. Their threads only wait for
+// disks.
+constexpr std::size_t kBodyThreads = 4;
+constexpr std::size_t kManySentFiles = 64;
 constexpr std::size_t kBucketThreads = 2;
 constexpr std::size_t kMaxBucketQueue = 256;
 constexpr std::size_t kResolverThreads = 8;
@@ -348,7 +354,10 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   };
   http::ServerLimits limits;
   limits.connections = std::min(limits.connections, open_file_limit() / kClientsShare);
-  http::Server server{reactor, std::move(port), std::move(handler), limits, metrics, {.tls = tls}};
+  io::OffloadPool body_threads{"bodies", kBodyThreads, limits.connections};
+  io::FileSender file_sender{reactor, body_threads, kManySentFiles};
+  http::Server server{reactor, std::move(port), std::move(handler),
+                      limits,  metrics,         {.tls = tls, .files = &file_sender}};
   // Connections queue from here on.
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};
@@ -387,6 +396,7 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
 Result<> run_api(const ApiOptions& options) {
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);  // splice(2) has no flag that would spare us the signal
+  log_gather();
   stop_inheriting(options.common.ready_fd);
   TRY_DO(follow_faults(options.common.fault_fd));
   TRY(std::string admin_hash, read_admin_hash(options.admin_fd));

@@ -1,6 +1,7 @@
 // Files: every operation through the agent, as a client sees it.
 #include "guest/agent_fixture.h"
 #include "guest/limits.h"
+#include "guest/wire_passing.h"
 
 namespace atl::guest {
 namespace {
@@ -92,6 +93,43 @@ TEST_F(AgentFile, RangesAreExact) {
     EXPECT_TRUE(result.content == expected) << offset << " " << length;
   }
   EXPECT_EQ(read({.path = path("f"), .offset = UINT64_MAX}).outcome, "bad_offset");
+}
+
+TEST_F(AgentFile, ALargeFileIsPassedWhenThatIsAskedFor) {
+  const std::string bytes = pattern_bytes(kLeastPassedBytes + 100);
+  put(path("large"), bytes);
+  TestClient client = connect();
+  client.send(Kind::kReadFile,
+              encode(ReadFileRequest{.path = path("large"), .length = with_passing(UINT64_MAX)}));
+  const auto frame = client.receive();
+  ASSERT_TRUE(frame && frame->kind == Kind::kFile);
+  EXPECT_EQ(decode_file(frame->payload)->size, bytes.size());
+  const Fd file = client.take_passed();
+  ASSERT_TRUE(file);
+  EXPECT_EQ(::fcntl(file.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  std::string read(bytes.size(), '\0');
+  EXPECT_EQ(::pread(file.get(), read.data(), read.size(), 0), static_cast<ssize_t>(read.size()));
+  EXPECT_TRUE(read == bytes);
+  // It stays for as long as the file is read, and says nothing more.
+  EXPECT_TRUE(client.silent(50));
+}
+
+TEST_F(AgentFile, OnlyWhatIsWorthItIsPassed) {
+  const std::string bytes = pattern_bytes(kLeastPassedBytes + 100);
+  put(path("large"), bytes);
+  put(path("small"), bytes.substr(0, kLeastPassedBytes - 1));
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0666), 0);
+  const auto ask_passing = [this](std::string file, std::uint64_t offset, std::uint64_t length) {
+    return read({.path = std::move(file), .offset = offset, .length = with_passing(length)});
+  };
+  EXPECT_TRUE(ask_passing(path("small"), 0, UINT64_MAX).content ==
+              bytes.substr(0, kLeastPassedBytes - 1));
+  EXPECT_TRUE(ask_passing(path("large"), 101, UINT64_MAX).content == bytes.substr(101));
+  EXPECT_TRUE(ask_passing(path("large"), 5, 1000).content == bytes.substr(5, 1000));
+  EXPECT_EQ(ask_passing(path("large"), bytes.size(), 1).content, "");
+  EXPECT_FALSE(ask_passing("/proc/version", 0, UINT64_MAX).content.empty());
+  EXPECT_EQ(ask_passing(path("fifo"), 0, UINT64_MAX).outcome, "path_not_file");
+  EXPECT_EQ(ask_passing(path("none"), 0, UINT64_MAX).outcome, "file_not_found");
 }
 
 TEST_F(AgentFile, FilesWithoutASizeAreReadToo) {

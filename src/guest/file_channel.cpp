@@ -27,6 +27,11 @@ Result<> FileChannel::send(Kind kind, std::string_view payload) {
   return send_all(payload);
 }
 
+void FileChannel::expect_much() {
+  constexpr int kBytes = 2 * kMaxFilePieceBytes;
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
+}
+
 Result<> FileChannel::flush() {
   return send_all({});
 }

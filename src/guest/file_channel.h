@@ -28,6 +28,10 @@ class FileChannel {
   // Fails with kCancelled when the client is gone.
   Result<Frame> receive();
 
+  // Many bytes will be sent: a larger buffer, as far as the system allows, wakes both sides less
+  // often.
+  void expect_much();
+
   // For poll(2): a hang-up means that the client is gone.
   int socket() const { return socket_.get(); }
 

@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include "base/plain_file.h"
 #include "base/strings.h"
+#include "guest/wire_passing.h"
 #include "guest/files.h"
 #include "guest/limits.h"
 
@@ -96,6 +98,25 @@ Result<> list_directory(FileChannel& channel, const PathRequest& request) {
   return channel.send(Kind::kEnd);
 }
 
+namespace {
+
+// The descriptor goes along, and with it the reading. We stay until nobody reads any more.
+Result<> pass_file(FileChannel& channel, const FileInfo& info, int file) {
+  TRY_DO(channel.send_with_descriptor(Kind::kFile, encode(info), file));
+  while (channel.receive()) {
+  }
+  return {};
+}
+
+bool is_worth_passing(const ReadFileRequest& request, const struct stat& status, int file) {
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  return wants_passing(request.length) && request.offset < size &&
+         std::min(without_passing(request.length), size - request.offset) >= kLeastPassedBytes &&
+         check_plain_file(file);
+}
+
+}  // namespace
+
 Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
   const std::string path = clean_path(request.path);
   // O_NONBLOCK: opening a FIFO or a device must not wait.
@@ -122,9 +143,16 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
     return fail(Code::kOutOfRange, concat("offset ", request.offset, " is out of range"),
                 "bad_offset");
   }
-  TRY_DO(channel.send(Kind::kFile, encode(make_file_info(split_path(path).name, path, status))));
+  const FileInfo info = make_file_info(split_path(path).name, path, status);
+  if (is_worth_passing(request, status, fd.get())) {
+    return pass_file(channel, info, fd.get());
+  }
+  if (info.size >= kMaxFilePieceBytes) {
+    channel.expect_much();
+  }
+  TRY_DO(channel.send(Kind::kFile, encode(info)));
   // By what the file gives, not by its size: files in /proc have none.
-  std::uint64_t left = request.length;
+  std::uint64_t left = without_passing(request.length);
   std::string buffer(kMaxFilePieceBytes, '\0');
   while (left > 0) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer.size()));

@@ -43,6 +43,10 @@ class CorsExchange final : public Exchange {
     return inner_.start(status, std::move(headers), length);
   }
   Task<> write(std::string_view bytes) override { return inner_.write(bytes); }
+  bool sends_files() const override { return inner_.sends_files(); }
+  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override {
+    return inner_.send_file(std::move(file), offset, length);
+  }
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }

@@ -14,6 +14,9 @@
 #include "io/reactor.h"
 #include "io/stream.h"
 
+namespace atl::io {
+class FileSender;
+}
 namespace atl::tls {
 class Context;
 }
@@ -35,6 +38,7 @@ struct ServerLimits {
 
 struct ServerOptions {
   const tls::Context* tls = nullptr;  // outlives the server; without: plain HTTP
+  io::FileSender* files = nullptr;    // outlives the server; without: bodies are copied
 };
 
 // One request and its answer. Exactly one of respond(), start()/write()*/finish() or
@@ -48,6 +52,11 @@ class Exchange {
   // With a length: Content-Length, and exactly that many bytes must follow. Without: chunked.
   virtual Task<> start(int status, Headers headers, std::optional<std::uint64_t> length) = 0;
   virtual Task<> write(std::string_view bytes) = 0;
+  // Whether send_file() can carry a body here now: HTTP/1 without TLS, and not too many at a time.
+  virtual bool sends_files() const { return false; }
+  // Like write(), the next `length` bytes of a body with a length, straight from a file, which is
+  // ours to close and may be a stranger's (io/file_sender.h). Nothing is copied.
+  virtual Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length);
   virtual Task<> finish() = 0;
   virtual bool started() const = 0;
   // Ends when the client has closed its side: lets a handler that waits for something else notice

@@ -153,7 +153,7 @@ Task<bool> ServerConnection::serve_request() {
   Trace trace{head_began_};
   trace.mark(Step::kRead, core_.reactor.now());
   TaskContext traced{here.loop, here.cancel, &trace};
-  ServerExchange exchange{core_, wire_, *stream_, peer_, trace};
+  ServerExchange exchange{core_, wire_, *stream_, peer_, trace, fd_};
   exchange_ = &exchange;
   const auto handled = co_await core_.handler(exchange).under(traced);
   exchange_ = nullptr;

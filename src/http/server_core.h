@@ -46,7 +46,7 @@ inline constexpr std::string_view kClientStalled = "client_stalled";
 class ServerCore {
  public:
   ServerCore(io::Reactor& r, Handler h, ServerLimits l, Metrics& m, ServerOptions o)
-      : reactor(r), handler(std::move(h)), limits(l), tls(o.tls), metrics(m) {}
+      : reactor(r), handler(std::move(h)), limits(l), tls(o.tls), files(o.files), metrics(m) {}
 
   // "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", formatted once per second.
   const std::string& date_line();
@@ -55,6 +55,7 @@ class ServerCore {
   const Handler handler;
   const ServerLimits limits;
   const tls::Context* const tls;
+  io::FileSender* const files;
   ServerMetrics metrics;
   bool draining = false;
   Event stops;  // when draining begins, for the answers that last

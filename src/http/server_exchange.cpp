@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/strings.h"
+#include "io/file_sender.h"
 
 namespace atl::http {
 namespace {
@@ -32,8 +33,8 @@ bool is_framing_field(std::string_view name) {
 }  // namespace
 
 ServerExchange::ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream,
-                               const std::string& peer, Trace& trace)
-    : core_(core), wire_(wire), stream_(stream), peer_(peer), trace_(trace) {
+                               const std::string& peer, Trace& trace, int socket)
+    : core_(core), wire_(wire), stream_(stream), peer_(peer), trace_(trace), socket_(socket) {
   Http1Head& head = wire.parser().head();
   request_.method = std::move(head.method);
   request_.target = std::move(head.target);
@@ -115,8 +116,12 @@ Result<std::string> ServerExchange::make_head(int status, const Headers& headers
 
 // A failed or cancelled write leaves the wire in an unknown position: nothing may follow.
 Task<> ServerExchange::send(std::string_view first, std::string_view second) {
+  return sending(wire_.write(first, second));
+}
+
+Task<> ServerExchange::sending(Task<> writing) {
   const State before = std::exchange(state_, State::kBroken);
-  auto sent = co_await wire_.write(first, second);
+  auto sent = co_await std::move(writing);
   if (!sent) {
     keep_alive_ = false;
     if (sent.error().code == Code::kDeadlineExceeded) {
@@ -180,6 +185,29 @@ Task<> ServerExchange::send_body(std::string_view bytes) {
   }
   CO_TRY_DO(co_await send(line, bytes));
   co_return co_await send("\r\n");
+}
+
+// Encrypted bytes are made by us, so there is nothing that the kernel could send as it lies there.
+bool ServerExchange::sends_files() const {
+  return core_.files != nullptr && core_.tls == nullptr && core_.files->has_room();
+}
+
+Task<> ServerExchange::send_file(Fd file, std::uint64_t offset, std::uint64_t length) {
+  if (core_.files == nullptr || core_.tls != nullptr || state_ != State::kStreaming ||
+      coding_ != Coding::kLength || length > remaining_bytes_) {
+    co_return fail(Code::kInternal, "no file can be sent here");
+  }
+  remaining_bytes_ -= length;
+  co_return co_await sending(
+      core_.files->send(socket_, {.file = std::move(file),
+                                  .offset = offset,
+                                  .length = length,
+                                  .stall_timeout = core_.limits.stall_timeout,
+                                  .sent_bytes = &core_.metrics.sent_bytes}));
+}
+
+Task<> Exchange::send_file(Fd, std::uint64_t, std::uint64_t) {
+  co_return fail(Code::kInternal, "no file can be sent here");
 }
 
 Task<> ServerExchange::finish() {

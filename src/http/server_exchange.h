@@ -18,15 +18,18 @@ namespace atl::http {
 
 class ServerExchange final : public Exchange {
  public:
-  // Takes the head out of the wire's parser. Everything passed in outlives the exchange.
+  // Takes the head out of the wire's parser. Everything passed in outlives the exchange. `socket`
+  // is the one under the stream.
   ServerExchange(ServerCore& core, Http1Wire& wire, io::Stream& stream, const std::string& peer,
-                 Trace& trace);
+                 Trace& trace, int socket);
 
   const Request& request() const override { return request_; }
   Body& body() override { return body_; }
   Task<> respond(Response response) override;
   Task<> start(int status, Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
+  bool sends_files() const override;
+  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override;
   Task<> finish() override;
   bool started() const override { return state_ != State::kOpen; }
   Task<> client_gone() override;
@@ -57,6 +60,7 @@ class ServerExchange final : public Exchange {
 
   Task<std::size_t> read_body(std::span<char> buffer);
   Task<> send(std::string_view first, std::string_view second = {});
+  Task<> sending(Task<> writing);
   Task<> send_body(std::string_view bytes);
   // Judges the response, sets coding and keep-alive, and returns the bytes of its head.
   Result<std::string> make_head(int status, const Headers& headers,
@@ -68,6 +72,7 @@ class ServerExchange final : public Exchange {
   io::Stream& stream_;
   const std::string& peer_;
   Trace& trace_;
+  const int socket_;
   Request request_;
   RequestBody body_{*this};
   std::optional<std::uint64_t> body_length_;

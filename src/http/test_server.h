@@ -4,6 +4,7 @@
 
 #include "http/client.h"
 #include "http/server.h"
+#include "io/file_sender.h"
 #include "io/offload.h"
 
 namespace atl::http {
@@ -12,7 +13,7 @@ class TestServer {
  public:
   explicit TestServer(Handler handler, ServerLimits limits = {}, ServerOptions options = {})
       : server_(reactor_, *io::Listener::bind_tcp("127.0.0.1", 0), std::move(handler), limits,
-                metrics_, options) {}
+                metrics_, {.tls = options.tls, .files = &files_}) {}
 
   io::Reactor& reactor() { return reactor_; }
   Metrics& metrics() { return metrics_; }
@@ -45,6 +46,8 @@ class TestServer {
 
   io::Reactor reactor_;
   Metrics metrics_;
+  io::OffloadPool threads_{"bodies", 1, 64};
+  io::FileSender files_{reactor_, threads_, 2};
   Server server_;
 };
 

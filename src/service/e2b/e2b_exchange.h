@@ -29,6 +29,11 @@ class E2bExchange final : public http::Exchange {
   Task<> respond(http::Response response) override;
   Task<> start(int status, http::Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
+  bool sends_files() const override { return inner_.sends_files(); }
+  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override {
+    bytes_sent_ += length;
+    return inner_.send_file(std::move(file), offset, length);
+  }
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }

@@ -1,6 +1,8 @@
 #include "service/native/file_answer.h"
 
+#include "base/scope.h"
 #include "base/strings.h"
+#include "guest/wire_passing.h"
 #include "service/native/byte_range.h"
 #include "service/native/file_conditions.h"
 
@@ -32,6 +34,37 @@ http::Headers endless_headers(const FileAnswer& answer) {
   return headers;
 }
 
+// Where the kernel can send a file by itself, its descriptor is asked for instead of its bytes.
+std::uint64_t asked_length(const http::Exchange& exchange, const control::Files& files,
+                           std::uint64_t length = UINT64_MAX) {
+  return exchange.sends_files() && files.guest() != nullptr ? guest::with_passing(length) : length;
+}
+
+Task<> cancel_when_gone(FileReader& reader, CancelState& cancel) {
+  if (auto gone = co_await reader.gone(); gone) {
+    cancel.cancel();
+  }
+  co_return ok();
+}
+
+// The descriptor must not keep the disk of a sandbox that goes away: whoever holds it lets go then,
+// however slowly its client reads.
+Task<> send_passed(http::Exchange& exchange, FileReader& reader, Fd file, Slice slice) {
+  TaskContext& outer = co_await current_context();
+  CancelState cancel{outer.cancel};
+  TaskContext inner{outer.loop, &cancel, outer.trace};
+  Scope scope{outer};
+  scope.spawn("end of a file's sandbox", cancel_when_gone(reader, cancel));
+  auto sent = co_await exchange.send_file(std::move(file), slice.offset, slice.length).under(inner);
+  (void)co_await scope.cancel_and_join();
+  if (!sent && sent.error().code == Code::kCancelled && !outer.cancel->cancelled()) {
+    co_return fail(Code::kUnavailable, "the sandbox went away while its file was read",
+                   "guest_lost");
+  }
+  CO_TRY_DO(std::move(sent));
+  co_return co_await exchange.finish();
+}
+
 // Sends exactly `length` bytes, or fails: a file that shrank must not look complete.
 Task<> send_exactly(http::Exchange& exchange, FileReader& reader, std::uint64_t length) {
   while (length > 0) {
@@ -47,11 +80,18 @@ Task<> send_exactly(http::Exchange& exchange, FileReader& reader, std::uint64_t 
   co_return co_await exchange.finish();
 }
 
+Task<> send_slice(http::Exchange& exchange, FileReader& reader, Slice slice) {
+  if (Fd file = reader.take_file()) {
+    return send_passed(exchange, reader, std::move(file), slice);
+  }
+  return send_exactly(exchange, reader, slice.length);
+}
+
 Task<> send_raw(http::Exchange& exchange, FileReader& reader, const FileAnswer& answer) {
   const guest::FileInfo& info = reader.info();
   if (info.size > 0) {
     CO_TRY_DO(co_await exchange.start(200, file_headers(info, answer), info.size));
-    co_return co_await send_exactly(exchange, reader, info.size);
+    co_return co_await send_slice(exchange, reader, {0, info.size});
   }
   CO_TRY(auto bytes, co_await reader.next());
   if (bytes.empty()) {
@@ -94,10 +134,11 @@ Task<> refuse_range(http::Exchange& exchange, const FileAnswer& answer, Error er
 // False: the file is another one than `seen` by now, and nothing was answered.
 Task<bool> send_range(http::Exchange& exchange, control::Files& files, const FileAnswer& answer,
                       Slice slice, guest::FileInfo seen) {
-  CO_TRY(const auto reader, co_await files.read_file({.path = answer.path,
-                                                      .user = answer.user,
-                                                      .offset = slice.offset,
-                                                      .length = slice.length}));
+  CO_TRY(const auto reader,
+         co_await files.read_file({.path = answer.path,
+                                   .user = answer.user,
+                                   .offset = slice.offset,
+                                   .length = asked_length(exchange, files, slice.length)}));
   if (etag_of(reader->info()) != etag_of(seen)) {
     co_return false;
   }
@@ -105,7 +146,7 @@ Task<bool> send_range(http::Exchange& exchange, control::Files& files, const Fil
   headers.set("Content-Range",
               concat("bytes ", slice.offset, "-", slice.offset + slice.length - 1, "/", seen.size));
   CO_TRY_DO(co_await exchange.start(206, std::move(headers), slice.length));
-  CO_TRY_DO(co_await send_exactly(exchange, *reader, slice.length));
+  CO_TRY_DO(co_await send_slice(exchange, *reader, slice));
   co_return true;
 }
 
@@ -139,7 +180,9 @@ Task<bool> answer_after_look(http::Exchange& exchange, control::Files& files,
     }
     co_return co_await send_range(exchange, files, answer, *slice, info);
   }
-  CO_TRY(const auto reader, co_await files.read_file({.path = answer.path, .user = answer.user}));
+  CO_TRY(const auto reader,
+         co_await files.read_file(
+             {.path = answer.path, .user = answer.user, .length = asked_length(exchange, files)}));
   if (etag_of(reader->info()) != etag_of(info)) {
     co_return false;
   }
@@ -153,7 +196,9 @@ Task<> answer_with_file(http::Exchange& exchange, control::Files& files, FileAns
   const auto& headers = exchange.request().headers;
   const bool head = exchange.request().method == "HEAD";
   if (!head && !headers.has("Range") && !has_conditions(headers)) {
-    CO_TRY(const auto reader, co_await files.read_file({.path = answer.path, .user = answer.user}));
+    CO_TRY(const auto reader, co_await files.read_file({.path = answer.path,
+                                                        .user = answer.user,
+                                                        .length = asked_length(exchange, files)}));
     co_return co_await send_raw(exchange, *reader, answer);
   }
   for (int look = 0; look < kMaxLooks; ++look) {

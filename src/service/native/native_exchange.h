@@ -32,6 +32,11 @@ class NativeExchange final : public http::Exchange {
   Task<> respond(http::Response response) override;
   Task<> start(int status, http::Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
+  bool sends_files() const override { return inner_.sends_files(); }
+  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override {
+    bytes_sent_ += length;
+    return inner_.send_file(std::move(file), offset, length);
+  }
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   // While the answer is still to be remembered, a client that leaves has not gone for good: it may
