@@ -17,6 +17,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "base/strings.h"
@@ -270,6 +272,48 @@ TEST_F(IsolationTest, SysIsAnAllowList) {
   EXPECT_EQ(ask("one", "list /sys/devices"), "system virtual");
   EXPECT_EQ(ask("one", "list /sys/devices/system"), "cpu");
   EXPECT_EQ(ask("one", "open_write /sys/class/net/lo/mtu"), "EROFS");
+}
+
+// Each costs memory in every other cell: see docs/cell-cost.md before adding one.
+TEST_F(IsolationTest, ACellHasSixFileSystemsOfItsOwn) {
+  const auto one = create("one");
+  ASSERT_TRUE(one) << one.error().message;
+  const auto two = create("two");
+  ASSERT_TRUE(two) << two.error().message;
+  const auto devices_of = [&](const char* id) {
+    std::set<std::string> devices;
+    const std::string mounts = ask(id, "cat /proc/self/mountinfo");
+    for (const std::string_view line : split(mounts, '\n')) {
+      if (const auto fields = split(line, ' '); fields.size() > 4) {
+        devices.emplace(fields[2]);
+      }
+    }
+    return devices;
+  };
+  std::set<std::string> own = devices_of("one");
+  for (const std::string& device : devices_of("two")) {
+    own.erase(device);  // that of the guest's program
+  }
+  // The root, /proc, /dev with /dev/shm and the directories of /sys, /dev/pts, /dev/mqueue, sysfs.
+  EXPECT_LE(own.size(), 6U);
+}
+
+TEST_F(IsolationTest, PartsOfOneFileSystemAllowWhatTheirPlaceAllows) {
+  const auto cell = create("one");
+  ASSERT_TRUE(cell) << cell.error().message;
+  std::map<std::string, std::string> options;
+  const std::string mounts = ask("one", "cat /proc/self/mountinfo");
+  for (const std::string_view line : split(mounts, '\n')) {
+    if (const auto fields = split(line, ' '); fields.size() > 5) {
+      options[std::string{fields[4]}] = fields[5];
+    }
+  }
+  EXPECT_TRUE(options["/dev"].starts_with("rw,nosuid,noexec")) << options["/dev"];
+  EXPECT_TRUE(options["/dev/shm"].starts_with("rw,nosuid,nodev,")) << options["/dev/shm"];
+  EXPECT_FALSE(options["/dev/shm"].contains("noexec")) << options["/dev/shm"];
+  EXPECT_TRUE(options["/sys"].starts_with("ro,nosuid,nodev,noexec")) << options["/sys"];
+  EXPECT_EQ(ask("one", "list /dev/pts"), "ptmx");
+  EXPECT_EQ(ask("one", "list /dev/shm"), "");
 }
 
 TEST_F(IsolationTest, CapabilitiesAreExactlyTheKeptOnes) {

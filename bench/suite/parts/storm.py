@@ -99,6 +99,15 @@ def weigh(place, before, known, count):
             "daemons_rss_kib": sum(map(host.resident_kib, daemons(place.server)))}
 
 
+def memory_cgroup(place):
+    """What an empty memory cgroup weighs on this host before anything is in it, KiB."""
+    group = f"atoll-{place.server.instance()}"
+    for parent in (f"/sys/fs/cgroup/memory/{group}", f"/sys/fs/cgroup/{group}"):
+        if (told := host.memory_cgroup_kib(parent) if os.path.isdir(parent) else None) is not None:
+            return told
+    return None
+
+
 def take_down(place, ids):
     """Deletes all; how long until the last trace is gone, and how others fare meanwhile."""
     cells = Cells(place.server)
@@ -137,13 +146,13 @@ def storm(place, count):
     place.client.run([place.client.atoll("warm-up", [CREATE, run_command("/bin/true")],
                                          after=[DELETE])], rounds=20)
     time.sleep(1)  # pools settle
-    noise = memory_noise(count)
+    noise, empty_group = memory_noise(count), memory_cgroup(place)
     before, known = settled_memory(), set(host.guests())
     series = place.client.run([ours], workers=WORKERS, tolerate=True)["storm"]
     told = {"count": count, "wall_s": round(series.turn_us[0] / 1e6, 3),
             "failures": series.failures, "first_failure": series.first_failure,
             "alive": running(place), "create_to_output": series.summary()}
-    told["memory_noise"] = noise
+    told["memory_noise"], told["memory_cgroup_kib"] = noise, empty_group
     told["memory_after_exec"] = weigh(place, before, known, count)
     spent = {pid: host.cpu_seconds(pid) for pid in daemons(place.server)}
     time.sleep(place.options.idle_seconds)  # idle: what is measured is the resting state
@@ -175,6 +184,9 @@ def measure(place):
              weight(first)],
             [f"{count}: the same {place.options.idle_seconds} s later",
              weight(after)],
+            [f"{count}: of that, what this kernel took for an empty memory cgroup before",
+             "not measured" if told["memory_cgroup_kib"] is None
+             else f"{told['memory_cgroup_kib']} KiB"],
             [f"{count}: private memory / Pss of a guest",
              f"{after['guest_private_kib']} / {after['guest_pss_kib']} KiB"],
             [f"{count}: resident memory of our daemons together",
@@ -187,4 +199,8 @@ def measure(place):
              f"{meanwhile.get('p50_ms', 0):.1f} / {meanwhile.get('p99_ms', 0):.1f} ms"]]
     return {"tables": [figure_table("", rows)], "figures": figures, "notes": [
         "Memory by MemAvailable counts everything: guests, page tables, cgroups, mounts, sockets, "
-        "and what the daemons hold for them."]}
+        "and what the daemons hold for them.",
+        "An empty memory cgroup is not small: the kernel keeps 1 KiB in each for every 64 file "
+        "systems that ever were mounted at once since boot. After a growth part of 5,000 sandboxes "
+        "that is hundreds of KiB for each, whoever makes it, until the next boot "
+        "([the cost of a cell](../cell-cost.md))."]}

@@ -114,7 +114,7 @@ CellClone::CellClone(const CellPlan& plan, const CgroupPlaces& places, std::uint
                      Fd child_channel)
     : plan_(plan), places_(places), owner_(owner), child_channel_(std::move(child_channel)) {}
 
-Result<Child> CellClone::begin(int channel, int timeout_ms) {
+Result<BegunCell> CellClone::begin(int channel, int timeout_ms) {
   return kCanLend && !plan_.restore ? begin_with_loan(channel, timeout_ms)
                                     : begin_with_copy(channel, timeout_ms);
 }
@@ -137,12 +137,12 @@ Result<> CellClone::clone_with_copy() {
   return {};
 }
 
-Result<Child> CellClone::begin_with_copy(int channel, int timeout_ms) {
+Result<BegunCell> CellClone::begin_with_copy(int channel, int timeout_ms) {
   TRY_DO(clone_with_copy());
   Child child{pid_, Fd{pidfd_}};
-  TRY_DO(wait_for_own_descriptors(channel, child.pidfd(), timeout_ms));
+  TRY(Fd listener, wait_for_own_descriptors(channel, child.pidfd(), timeout_ms));
   child_channel_.reset();  // not before: it was the child's too
-  return child;
+  return BegunCell{std::move(child), std::move(listener)};
 }
 
 void CellClone::clone_with_loan() {
@@ -165,16 +165,16 @@ void CellClone::clone_with_loan() {
   child_channel_.reset();
 }
 
-Result<Child> CellClone::begin_with_loan(int channel, int timeout_ms) {
+Result<BegunCell> CellClone::begin_with_loan(int channel, int timeout_ms) {
   try {
     sleeper_ = std::jthread{[this] { clone_with_loan(); }};
   } catch (const std::system_error& error) {  // too many threads: then without
     LOG_WARN("no thread for a cell's clone", {"error", error.what()});
     return begin_with_copy(channel, timeout_ms);
   }
-  const auto begun = wait_for_own_descriptors(channel, -1, timeout_ms);
-  if (begun) {
-    return Child{pid_, Fd{pidfd_}};
+  auto listener = wait_for_own_descriptors(channel, -1, timeout_ms);
+  if (listener) {
+    return BegunCell{Child{pid_, Fd{pidfd_}}, *std::move(listener)};
   }
   // Without a child there was nothing to wait for; one that did not get so far must not go on.
   if (pidfd_ >= 0) {
@@ -185,7 +185,7 @@ Result<Child> CellClone::begin_with_loan(int channel, int timeout_ms) {
     return fail(std::move(cloned_).error());
   }
   const Child child{pid_, Fd{pidfd_}};
-  return fail(begun.error());
+  return fail(std::move(listener).error());
 }
 
 }  // namespace atl::runtime::namespaces

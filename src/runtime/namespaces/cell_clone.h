@@ -38,6 +38,11 @@ class Child {
   Fd pidfd_;
 };
 
+struct BegunCell {
+  Child child;
+  Fd listener;  // of the guest, without a name yet
+};
+
 class CellClone {
  public:
   // Everything must outlive this, and `child_channel`, the child's end, is closed here as soon as
@@ -51,13 +56,13 @@ class CellClone {
   CellClone& operator=(const CellClone&) = delete;
 
   // Returns when the child has its own table of descriptors. Called once.
-  Result<Child> begin(int channel, int timeout_ms);
+  Result<BegunCell> begin(int channel, int timeout_ms);
 
  private:
   Result<> clone_with_copy();
   void clone_with_loan();
-  Result<Child> begin_with_copy(int channel, int timeout_ms);
-  Result<Child> begin_with_loan(int channel, int timeout_ms);
+  Result<BegunCell> begin_with_copy(int channel, int timeout_ms);
+  Result<BegunCell> begin_with_loan(int channel, int timeout_ms);
 
   const CellPlan& plan_;
   const CgroupPlaces& places_;

@@ -42,9 +42,6 @@
 namespace atl::runtime::namespaces {
 namespace {
 
-// As many as the guest serves at once: a burst waits, it is not refused.
-constexpr int kGuestBacklog = 1024;
-
 int result(long returned) {
   return returned < 0 ? errno : 0;
 }
@@ -138,26 +135,6 @@ int set_resource_limits(CellState& state) {
   }
   files.rlim_cur = files.rlim_max;
   return result(::setrlimit(RLIMIT_NOFILE, &files));
-}
-
-// Here, because a socket stays in the network namespace it was made in, and who dumps the cell
-// looks for it there. The node gives the name away afterwards; until then only root can connect.
-int open_listener(CellState& state) {
-  // A guest that starts sets the mode itself; one that is restored has done so.
-  const int mode = state.plan.restore ? SOCK_NONBLOCK : 0;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | mode, 0);
-  state.listen_fd = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
-  if (state.listen_fd < 0) {
-    return errno;
-  }
-  ::close(fd);
-  const sockaddr_un& address = *state.plan.guest_socket;
-  ::unlink(address.sun_path);
-  if (::bind(state.listen_fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(address.sun_path, 0600) != 0) {
-    return errno;
-  }
-  return result(::listen(state.listen_fd, kGuestBacklog));
 }
 
 // When the node is gone this fails, and with nobody to report to the child just ends.
@@ -283,7 +260,6 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kCgroups, join_cgroups},
     {CellStep::kPropagation, make_mounts_private},
     {CellStep::kStageDirectory, enter_stage_directory},
-    {CellStep::kListener, open_listener},
     {CellStep::kNetwork, open_network},
     {CellStep::kHostname, set_hostname},
     {CellStep::kKeyring, join_new_keyring},
@@ -296,6 +272,7 @@ constexpr StepEntry kSteps[] = {
     {CellStep::kWritableRoot, check_root_is_writable},
     {CellStep::kDevices, build_dev},
     {CellStep::kSys, build_sys},
+    {CellStep::kDevices, build_terminals},
     {CellStep::kProc, build_proc},
     {CellStep::kTmp, build_tmp},
     {CellStep::kViews, show_views},
@@ -317,7 +294,6 @@ constexpr StepEntry kRestoreSteps[] = {
     {CellStep::kCgroups, join_cgroups},
     {CellStep::kPropagation, make_mounts_private},
     {CellStep::kStageDirectory, enter_stage_directory},
-    {CellStep::kListener, open_listener},
     {CellStep::kNetwork, open_network},
     {CellStep::kHostname, set_hostname},
     {CellStep::kKeyring, join_new_keyring},
@@ -330,6 +306,7 @@ constexpr StepEntry kRestoreSteps[] = {
     {CellStep::kWritableRoot, check_root_is_writable},
     {CellStep::kDevices, build_dev},
     {CellStep::kSys, build_sys},
+    {CellStep::kDevices, build_terminals},
     {CellStep::kRestore, build_restore},
     {CellStep::kTmp, build_tmp},
     {CellStep::kPivotRoot, change_root},

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <linux/filter.h>
-#include <sys/un.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -32,13 +31,11 @@ struct ProcMask {
 struct CellPlan {
   // A StepReport goes out, the mount descriptors come in; of a restore also all of criu's protocol.
   int channel_fd = -1;
-  const sockaddr_un* guest_socket = nullptr;  // where the guest listens
-  std::span<const int> cgroup_fds;            // "tasks" files; writing "0" joins
+  std::span<const int> cgroup_fds;  // "tasks" files; writing "0" joins
 
   const char* stage_dir = nullptr;
   const char* hostname = nullptr;
   const char* overlay_options = nullptr;
-  const char* shm_options = nullptr;  // of the tmpfs on /dev/shm
   const char* tmp_options = nullptr;  // of the tmpfs on /tmp; null: it is on disk
   // What its files say about it; see cell_identity.h. Without a new identity, those that the image
   // lacks.

@@ -14,6 +14,7 @@ constexpr std::size_t kFdBytes = kNetworkSocketCount * sizeof(int);
 
 constexpr char kOwnDescriptors = 'o';
 
+// Room for a report, or the first word, and for descriptors.
 struct Envelope {
   Envelope() {
     message.msg_iov = &data;
@@ -21,6 +22,35 @@ struct Envelope {
   }
   Envelope(const Envelope&) = delete;
   Envelope& operator=(const Envelope&) = delete;
+
+  void attach(const int* fds, std::size_t bytes) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(header), fds, bytes);
+  }
+  ssize_t receive(int channel) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ssize_t got = 0;
+    do {
+      got = ::recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    return got;
+  }
+  // Whether exactly so many bytes of descriptors came.
+  bool take(int* fds, std::size_t bytes) {
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+        header->cmsg_len != CMSG_LEN(bytes)) {
+      return false;
+    }
+    std::memcpy(fds, CMSG_DATA(header), bytes);
+    return true;
+  }
 
   alignas(cmsghdr) char control[CMSG_SPACE(kFdBytes)] = {};
   StepReport report{};
@@ -30,23 +60,28 @@ struct Envelope {
 
 }  // namespace
 
-int send_own_descriptors(int channel) {
-  return ::send(channel, &kOwnDescriptors, 1, MSG_NOSIGNAL) == 1 ? 0 : errno;
+int send_own_descriptors(int channel, int listener) {
+  Envelope envelope;
+  char word = kOwnDescriptors;
+  envelope.data = {&word, sizeof word};
+  envelope.attach(&listener, sizeof listener);
+  return ::sendmsg(channel, &envelope.message, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-Result<> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms) {
+Result<Fd> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms) {
   pollfd waiting[2] = {{channel, POLLIN, 0}, {pidfd, POLLIN, 0}};
   int ready = 0;
   do {
     ready = ::poll(waiting, 2, timeout_ms);
   } while (ready < 0 && errno == EINTR);
-  StepReport report{};
-  const ssize_t got = ::recv(channel, &report, sizeof report, MSG_DONTWAIT);
-  if (got == 1) {
-    return {};
+  Envelope envelope;
+  const ssize_t got = waiting[0].revents != 0 ? envelope.receive(channel) : 0;
+  int listener = -1;
+  if (got == 1 && envelope.take(&listener, sizeof listener)) {
+    return Fd{listener};
   }
-  if (got == sizeof report) {
-    return fail(cell_step_error(report));
+  if (got == sizeof envelope.report) {
+    return fail(cell_step_error(envelope.report));
   }
   return ready == 0 ? fail(Code::kDeadlineExceeded, "the cell did not begin in time")
                     : fail(Code::kResourceExhausted,
@@ -56,34 +91,20 @@ Result<> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms) {
 int send_ready(int channel, const int (&fds)[kNetworkSocketCount]) {
   Envelope envelope;
   if (fds[0] >= 0) {
-    envelope.message.msg_control = envelope.control;
-    envelope.message.msg_controllen = sizeof envelope.control;
-    cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(kFdBytes);
-    std::memcpy(CMSG_DATA(header), fds, kFdBytes);
+    envelope.attach(fds, kFdBytes);
   }
   return ::sendmsg(channel, &envelope.message, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
 Result<std::optional<CellReport>> receive_report(int channel) {
   Envelope envelope;
-  envelope.message.msg_control = envelope.control;
-  envelope.message.msg_controllen = sizeof envelope.control;
-  ssize_t got = 0;
-  do {
-    got = ::recvmsg(channel, &envelope.message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got = envelope.receive(channel);
   if (got <= 0) {
     return std::optional<CellReport>{};  // a child that was killed resets its end
   }
   CellReport report;
-  if (const cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
-      header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(kFdBytes)) {
-    int fds[kNetworkSocketCount] = {};
-    std::memcpy(fds, CMSG_DATA(header), kFdBytes);
+  int fds[kNetworkSocketCount] = {};
+  if (envelope.take(fds, kFdBytes)) {
     report.network = NetworkSockets{Fd{fds[0]}, Fd{fds[1]}, Fd{fds[2]}};
   }
   if (got != sizeof envelope.report || (envelope.message.msg_flags & MSG_CTRUNC) != 0) {

@@ -11,10 +11,10 @@
 
 namespace atl::runtime::namespaces {
 
-// The child's first word. Returns 0 or an errno.
-int send_own_descriptors(int channel);
-// The parent's half; fails when the child did, or when it has ended (`pidfd`).
-Result<> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms);
+// The child's first word, with the socket that the guest will listen on. Returns 0 or an errno.
+int send_own_descriptors(int channel, int listener);
+// The parent's half: the socket. Fails when the child did, or when it has ended (`pidfd`).
+Result<Fd> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms);
 
 // The child's half; a descriptor of -1 stands for no network. Returns 0 or an errno.
 int send_ready(int channel, const int (&fds)[kNetworkSocketCount]);

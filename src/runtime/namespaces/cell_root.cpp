@@ -4,8 +4,13 @@
 // image harmless while host paths are still reachable. An image's own name is mounted on only
 // after it was opened as a directory without following a link (nothing can change it in between:
 // no program of the cell runs yet, and layers never change); every deeper name lies on a mount of
-// ours. And /sys is an allow-list: an own tmpfs with read-only pieces of a fresh sysfs, so what a
-// future kernel adds there stays invisible.
+// ours. And /sys is an allow-list: own directories with read-only pieces of a fresh sysfs, so what
+// a future kernel adds there stays invisible.
+//
+// /dev, /dev/shm and the directories of /sys are one file system in memory. For each that is
+// mounted the kernel keeps room in every memory cgroup of the host (a "shrinker"), so that of n
+// cells costs n times n; and as much as there ever was at once stays reserved in each, until the
+// next boot.
 //
 // Plain mount(2) is used wherever it can do the job: one call, where fsopen, fsconfig, fsmount
 // and move_mount are eight and make a temporary mount namespace each time.
@@ -28,6 +33,12 @@ namespace {
 // The number of terminals is bounded because all of the host's count against kernel.pty.max.
 constexpr const char* kTerminalOptions = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=256";
 constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+constexpr const char* kSharedMemory = "root/dev/shm";
+// The directories of /sys lie where the terminals will cover them: nobody reaches them by that
+// name.
+constexpr const char* kUnderTerminals = "root/dev/pts";
+constexpr const char* kSysTree = "root/dev/pts/sys";
 
 struct Binding {
   const char* source;
@@ -113,13 +124,15 @@ int build_dev(CellState& state) {
       return errno;
     }
   }
-  for (const char* directory : {"root/dev/pts", "root/dev/shm", "root/dev/mqueue"}) {
+  for (const char* directory : {kUnderTerminals, kSharedMemory, "root/dev/mqueue"}) {
     if (::mkdir(directory, 0755) != 0) {
       return errno;
     }
   }
-  if (::mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, kTerminalOptions) != 0 ||
-      ::mount("shm", "root/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, state.plan.shm_options) != 0) {
+  // A mount of the same file system: what may be done there is another matter than in /dev.
+  if (::chmod(kSharedMemory, 01777) != 0 || bind({kSharedMemory, kSharedMemory}) != 0 ||
+      ::mount(nullptr, kSharedMemory, nullptr, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV,
+              nullptr) != 0) {
     return errno;
   }
   // Kernels without POSIX message queues have no such file system.
@@ -128,9 +141,15 @@ int build_dev(CellState& state) {
              : 0;
 }
 
+int build_terminals(CellState&) {
+  return ::mount("devpts", kUnderTerminals, "devpts", MS_NOSUID | MS_NOEXEC, kTerminalOptions) != 0
+             ? errno
+             : 0;
+}
+
 int build_sys(CellState& state) {
-  if (ensure_directory(state, "sys") != 0 ||
-      ::mount("tmpfs", "root/sys", "tmpfs", kPlain, "mode=0755,size=8k,nr_inodes=32") != 0) {
+  if (ensure_directory(state, "sys") != 0 || ::mkdir(kSysTree, 0755) != 0 ||
+      bind({kSysTree, "root/sys"}) != 0) {
     return errno;
   }
   constexpr const char* kDirectories[] = {"root/sys/class",

@@ -32,10 +32,12 @@ struct CellState {
 int attach_layers(CellState& state);
 int mount_overlay(CellState& state);
 int check_root_is_writable(CellState& state);
+// Without the terminals: what build_sys makes is below them.
 int build_dev(CellState& state);
 // REQUIRES: build_dev and build_sys ran: their /dev/null and empty directory cover entries.
 int build_proc(CellState& state);
 int build_sys(CellState& state);
+int build_terminals(CellState& state);
 int build_tmp(CellState& state);
 int show_views(CellState& state);
 // The directory of a restore, and the host's /proc, which criu needs until the cell has its own.

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
@@ -34,6 +36,8 @@ constexpr rlim_t kOpenFiles = 1U << 16;
 constexpr rlim_t kCoreBytes = 1;  // see set_resource_limits
 // Above the host's services, so the host sheds sandboxes first when it runs out of memory.
 constexpr std::string_view kOomScore = "200";
+// As many as the guest serves at once: a burst waits, it is not refused.
+constexpr int kGuestBacklog = 1024;
 constexpr const char* kHostResolver = "/etc/resolv.conf";
 constexpr std::size_t kMaxResolverBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
@@ -43,7 +47,7 @@ constexpr const char* kRestoreSettingsText = "work-dir /dev/.restore/work\n";
 // The texts a plan points into.
 struct PlanTexts {
   std::string overlay_options;
-  std::string shm_options;
+  std::string tmp_options;
   std::string hostname_file;
   std::string hosts_file;
   std::string own_hosts_line;
@@ -54,6 +58,11 @@ struct PlanTexts {
   sockaddr_un guest_socket{};
 };
 
+std::uint64_t shared_memory_bytes(const CellSpec& spec) {
+  const std::uint64_t memory = spec.limits.memory_bytes;
+  return memory == 0 ? kShmBytesWithoutLimit : memory / 2;
+}
+
 Result<PlanTexts> make_texts(const CellSpec& spec) {
   PlanTexts texts;
   texts.overlay_options = "lowerdir=";
@@ -62,9 +71,7 @@ Result<PlanTexts> make_texts(const CellSpec& spec) {
   }
   texts.overlay_options +=
       concat(",upperdir=", kStageUpper, "/upper,workdir=", kStageUpper, "/work,userxattr");
-  const std::uint64_t memory = spec.limits.memory_bytes;
-  texts.shm_options =
-      concat("mode=1777,nr_inodes=65536,size=", memory == 0 ? kShmBytesWithoutLimit : memory / 2);
+  texts.tmp_options = concat("mode=1777,nr_inodes=65536,size=", shared_memory_bytes(spec));
   texts.hostname_file = spec.hostname + "\n";
   texts.own_hosts_line = concat("127.0.1.1\t", spec.hostname, "\n");
   texts.hosts_file = concat("127.0.0.1\tlocalhost\n", texts.own_hosts_line,
@@ -114,7 +121,7 @@ Result<std::vector<Fd>> make_mounts(const CellBlueprint& blueprint, const CellSp
   }
   TRY(Fd upper, make_layer_mount(spec.upper_dir, {user_namespace, false}));
   mounts.push_back(std::move(upper));
-  TRY(Fd devices, make_device_mount(spec.uid_base));
+  TRY(Fd devices, make_device_mount(spec.uid_base, shared_memory_bytes(spec)));
   mounts.push_back(std::move(devices));
   const bool restore = !spec.from_dump.empty();
   // A dumped guest goes on with the very program it was.
@@ -141,6 +148,17 @@ Result<std::vector<Fd>> make_mounts(const CellBlueprint& blueprint, const CellSp
     mounts.push_back(std::move(images));
   }
   return mounts;
+}
+
+// Until the node gives the name away only root can connect.
+Result<> name_listener(int listener, const sockaddr_un& address) {
+  ::unlink(address.sun_path);
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(address.sun_path, 0600) != 0 || ::listen(listener, kGuestBacklog) != 0) {
+    return fail_errno(concat("opening the guest's socket ", address.sun_path,
+                             " (check that the run directory is writable)"));
+  }
+  return {};
 }
 
 // What only the outside can give the child. Returns its start time.
@@ -226,14 +244,12 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
   }
   const CellPlan plan{
       .channel_fd = theirs.get(),
-      .guest_socket = &texts.guest_socket,
       .cgroup_fds = cgroup_fds,
       .stage_dir = blueprint.stage_dir.c_str(),
       .hostname = spec.hostname.c_str(),
       .overlay_options = texts.overlay_options.c_str(),
-      .shm_options = texts.shm_options.c_str(),
       // As large as shared memory may be, and counted like it.
-      .tmp_options = spec.ephemeral_tmp ? texts.shm_options.c_str() : nullptr,
+      .tmp_options = spec.ephemeral_tmp ? texts.tmp_options.c_str() : nullptr,
       .identity = decide_identity(spec),
       .hostname_file = texts.hostname_file.c_str(),
       .hosts_file = texts.hosts_file.c_str(),
@@ -256,7 +272,10 @@ Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& plac
       .restore_settings = kRestoreSettingsText,
       .time_offsets = texts.time_offsets.empty() ? nullptr : texts.time_offsets.c_str()};
   CellClone clone{plan, places, spec.uid_base, std::move(theirs)};
-  TRY(Child child, clone.begin(ours.get(), kCreateTimeoutMs));
+  TRY(BegunCell begun, clone.begin(ours.get(), kCreateTimeoutMs));
+  Child& child = begun.child;
+  TRY_DO(name_listener(begun.listener.get(), texts.guest_socket));
+  begun.listener.reset();
   const auto start_time = outfit_child(blueprint, spec, child, ours.get());
   if (!start_time) {
     return fail(start_time.error());

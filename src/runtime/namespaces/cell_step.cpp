@@ -20,7 +20,6 @@ constexpr std::array<StepText, kCellStepCount + 1> kTexts = {{
     {"joining its cgroups", "check that the cgroup hierarchies are mounted read-write"},
     {"making mounts private", "the node needs CAP_SYS_ADMIN and its own mount namespace"},
     {"entering the stage directory", "the stage directory must exist and belong to the node"},
-    {"opening the guest's socket", "check that the run directory is writable"},
     {"building its network",
      "atoll doctor says whether this kernel can; raise net.core.optmem_max if memory is short"},
     {"setting the host name", ""},

@@ -16,7 +16,6 @@ enum class CellStep : std::uint32_t {
   kCgroups,
   kPropagation,
   kStageDirectory,
-  kListener,
   kNetwork,
   kHostname,
   kKeyring,
@@ -45,7 +44,7 @@ enum class CellStep : std::uint32_t {
   kCapabilities,
   kExec,
 };
-inline constexpr std::uint32_t kCellStepCount = 32;
+inline constexpr std::uint32_t kCellStepCount = 31;
 
 // What the child writes to its channel. step 0: every step is done, execveat comes next.
 struct StepReport {

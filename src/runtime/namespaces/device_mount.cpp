@@ -21,18 +21,19 @@ struct DeviceNode {
 constexpr DeviceNode kNodes[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
                                  {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 
-Result<Fd> make_small_tmpfs(std::uint32_t id_base) {
+Result<Fd> make_tmpfs(std::uint32_t id_base, std::uint64_t bytes) {
   const Fd context{::fsopen("tmpfs", FSOPEN_CLOEXEC)};
   if (!context) {
     return fail_errno("making the cell's /dev");
   }
   const std::string id = std::to_string(id_base);
+  const std::string size = std::to_string(bytes);
   const struct {
     const char* key;
     const char* value;
   } options[] = {{"mode", "0755"},
-                 {"size", "256k"},
-                 {"nr_inodes", "512"},
+                 {"size", size.c_str()},
+                 {"nr_inodes", "65536"},
                  {"uid", id.c_str()},
                  {"gid", id.c_str()}};
   for (const auto& option : options) {
@@ -52,8 +53,8 @@ Result<Fd> make_small_tmpfs(std::uint32_t id_base) {
 
 }  // namespace
 
-Result<Fd> make_device_mount(std::uint32_t id_base) {
-  TRY(Fd mount, make_small_tmpfs(id_base));
+Result<Fd> make_device_mount(std::uint32_t id_base, std::uint64_t bytes) {
+  TRY(Fd mount, make_tmpfs(id_base, bytes));
   for (const DeviceNode& node : kNodes) {
     // The mode is set apart because the process's umask would cut it.
     if (::mknodat(mount.get(), node.name, S_IFCHR, makedev(node.major, node.minor)) != 0 ||

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,16 +17,30 @@ namespace {
 // The child begins with the node's own table of descriptors, not with a copy: with thousands of
 // cells a copy, and closing it again, would be most of a create. The first thing it does is to take
 // one of its own, of what lies below the descriptors it needs (the node keeps what lives long
-// above, see base/long_lived_fd.h), and to say so: until then the node closes none of them.
+// above, see base/long_lived_fd.h). Then it says so: until then the node closes none of them.
 int leave_shared_descriptors(CellState& state) {
   int last = state.channel_fd;
   for (const int fd : state.plan.cgroup_fds) {
     last = fd > last ? fd : last;
   }
-  if (::syscall(SYS_close_range, static_cast<unsigned>(last) + 1, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
+  return ::syscall(SYS_close_range, static_cast<unsigned>(last) + 1, ~0U, CLOSE_RANGE_UNSHARE) != 0
+             ? errno
+             : 0;
+}
+
+// Where the guest will listen. Made here, because a socket stays in the network namespace it was
+// made in, and who dumps the cell looks for it there. It gets its name from the node: named here it
+// would hold this process's copy of the host's mounts, all of them, as long as the cell lives.
+int open_listener(CellState& state) {
+  // A guest that starts sets the mode itself; one that is restored has done so.
+  const int mode = state.plan.restore ? SOCK_NONBLOCK : 0;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | mode, 0);
+  state.listen_fd = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstKeptFd);
+  if (state.listen_fd < 0) {
     return errno;
   }
-  return send_own_descriptors(state.channel_fd);
+  ::close(fd);
+  return 0;
 }
 
 }  // namespace
@@ -60,7 +75,10 @@ int close_other_descriptors(CellState& state) {
     }
     from = until + 1;
   }
-  return 0;
+  if (const int error = open_listener(state); error != 0) {
+    return error;
+  }
+  return send_own_descriptors(state.channel_fd, state.listen_fd);
 }
 
 }  // namespace atl::runtime::namespaces
