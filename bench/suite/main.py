@@ -15,22 +15,31 @@ from suite.place import TOP, Place, say
 def measure(place, name):
     module = importlib.import_module(f"suite.parts.{name}")
     say(f"\nbench: {module.TITLE}")
-    begin = time.monotonic()
+    begin, when = time.monotonic(), moment(host.describe())
     told = module.measure(place)
     for each in told["tables"]:
         report.show(each, say)
     for note in told["notes"]:
         say(f"  {note}")
     say(f"  ({time.monotonic() - begin:.0f} s)")
-    return {"title": module.TITLE, **told}
+    return {"title": module.TITLE, "measured": when, **told}
 
 
-def earlier(directory):
-    """The report that is there, for a run that adds to it."""
+def moment(machine, date=None):
+    """Of what a part was measured, and beside how much else."""
+    return {"commit": machine["commit"], "date": date or datetime.date.today().isoformat(),
+            "load_before": machine["load_before"]}
+
+
+def earlier(directory, keep):
+    """The report that is there, for a run that adds to it; its parts say of which run they are."""
     path = directory / "report.json"
-    if os.environ.get("KEEP") and path.exists():
-        return json.loads(path.read_text())
-    return {"parts": {}, "versions": {}, "absent": {}}
+    if not keep or not path.exists():
+        return {"parts": {}, "versions": {}, "absent": {}}
+    whole = json.loads(path.read_text())
+    for part in whole["parts"].values():
+        part.setdefault("measured", moment(whole["machine"], whole["date"]))
+    return whole
 
 
 def main():
@@ -38,7 +47,8 @@ def main():
         raise SystemExit("bench: needs root")
     options = Options.from_environment()
     directory = pathlib.Path(os.environ.get("REPORT_DIR", TOP / "docs" / "bench"))
-    machine, whole, failed = host.describe(), earlier(directory), []
+    machine, failed = host.describe(), []
+    whole = earlier(directory, os.environ.get("KEEP"))
     parts = whole["parts"]
     with Place(options, os.environ.get("ATOLL_BIN_DIR", TOP / "build" / "bin")) as place:
         for name in PARTS:

@@ -96,6 +96,11 @@ def markdown(report, pictures):
         lines += [f"![{title}]({name})", ""]
     for part in report["parts"].values():
         lines += [f"## {part['title']}"]
+        if (when := part.get("measured")) and when != {
+                "commit": machine["commit"], "date": report["date"],
+                "load_before": machine["load_before"]}:
+            lines += ["", f"Measured at commit `{when['commit']}`, {when['date']}; load average "
+                      f"before: {when['load_before']}."]
         for told in part["tables"]:
             lines += markdown_table(told)
         lines += ["", *(f"* {note}" for note in part["notes"]), ""]

@@ -4,6 +4,7 @@ import xml.dom.minidom
 
 from suite import report, stats, svg
 from suite.client import Series
+from suite.main import earlier
 from suite.tables import latency_table
 
 GROWTH = {"p50_ms": {"1": {"exec": 1.0, "list": 0.5}, "100": {"exec": 1.1, "list": 0.6},
@@ -37,6 +38,24 @@ def test_written_twice_is_the_same(tmp_path):
     text = (tmp_path / "one" / "README.md").read_text()
     assert "| 1 | fast | 1.0 | met |" in text and "(growth.svg)" in text
     assert "bwrap (bubblewrap 1). Not here: docker (no engine)." in text
+
+
+def test_a_part_of_another_run_says_so(tmp_path):
+    told = whole()
+    told["parts"]["growth"]["measured"] = {"commit": "old", "date": "2025-12-31", "load_before": 3}
+    told["parts"]["create"]["measured"] = {"commit": "abc", "date": "2026-01-01", "load_before": 0}
+    report.write(told, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("Measured at commit `old`, 2025-12-31; load average before: 3.") == 1
+    assert text.count("Measured at commit `abc`") == 1, "only in the head of the page"
+
+
+def test_what_is_kept_of_an_older_report_is_dated(tmp_path):
+    report.write(whole(), tmp_path)
+    kept = earlier(tmp_path, keep=True)
+    assert kept["parts"]["growth"]["measured"] == {"commit": "abc", "date": "2026-01-01",
+                                                   "load_before": 0}
+    assert earlier(tmp_path, keep=False)["parts"] == {}
 
 
 def test_plots_are_well_formed():
