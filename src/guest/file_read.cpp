@@ -10,9 +10,9 @@
 
 #include "base/plain_file.h"
 #include "base/strings.h"
-#include "guest/wire_passing.h"
 #include "guest/files.h"
 #include "guest/limits.h"
+#include "guest/wire_passing.h"
 
 namespace atl::guest {
 
@@ -108,6 +108,15 @@ Result<> pass_file(FileChannel& channel, const FileInfo& info, int file) {
   return {};
 }
 
+// Enough for the file and one look behind it: every page has to be made for this process.
+std::size_t room_for(std::uint64_t size) {
+  constexpr std::uint64_t kLeastBytes = 4096;  // it may grow
+  constexpr std::uint64_t kUnknownBytes = 4 * kLeastBytes;
+  const std::uint64_t wanted = size == 0 ? kUnknownBytes : size;
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(wanted, kLeastBytes - 1, kMaxFilePieceBytes - 1) + 1);
+}
+
 bool is_worth_passing(const ReadFileRequest& request, const struct stat& status, int file) {
   const auto size = static_cast<std::uint64_t>(status.st_size);
   return wants_passing(request.length) && request.offset < size &&
@@ -153,10 +162,11 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
   TRY_DO(channel.send(Kind::kFile, encode(info)));
   // By what the file gives, not by its size: files in /proc have none.
   std::uint64_t left = without_passing(request.length);
-  std::string buffer(kMaxFilePieceBytes, '\0');
+  const std::size_t room = room_for(info.size);
+  const std::unique_ptr<char[]> buffer{new char[room]};
   while (left > 0) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer.size()));
-    const ssize_t got = ::read(fd.get(), buffer.data(), wanted);
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, room));
+    const ssize_t got = ::read(fd.get(), buffer.get(), wanted);
     if (got < 0 && errno == EINTR) {
       continue;
     }
@@ -167,7 +177,7 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
       break;
     }
     const auto size = static_cast<std::size_t>(got);
-    TRY_DO(channel.send(Kind::kData, std::string_view{buffer}.substr(0, size)));
+    TRY_DO(channel.send(Kind::kData, {buffer.get(), size}));
     left -= size;
   }
   return channel.send(Kind::kEnd);

@@ -7,13 +7,13 @@
 #include "service/native/envelope.h"
 #include "service/native/fields.h"
 #include "service/native/file_conditions.h"
+#include "service/native/piece_buffer.h"
 
 namespace atl::service::native {
 namespace {
 
 using control::PlaceRef;
 
-constexpr std::size_t kUploadPieceBytes = guest::kMaxPayloadBytes;
 constexpr std::size_t kListPieceBytes = std::size_t{32} * 1024;
 constexpr std::int64_t kMaxListLimit = 100'000;
 
@@ -133,13 +133,13 @@ Task<> FileRoutes::write(NativeExchange& exchange, PlaceRef place) {
     request.only_version = conditions.only_version;
   }
   CO_TRY(const auto writer, co_await files->write_file(std::move(request)));
-  std::string buffer(kUploadPieceBytes, '\0');
+  PieceBuffer buffer{exchange.body().length()};
   for (;;) {
-    CO_TRY(const auto got, co_await exchange.body().read(buffer));
+    CO_TRY(const auto got, co_await exchange.body().read(buffer.span()));
     if (got == 0) {
       break;
     }
-    CO_TRY_DO(co_await writer->write(std::string_view{buffer}.substr(0, got)));
+    CO_TRY_DO(co_await writer->write({buffer.data(), got}));
   }
   CO_TRY(const auto info, co_await writer->finish());
   CO_TRY_DO(co_await files->sync(std::move(target.path), false));

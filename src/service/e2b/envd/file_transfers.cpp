@@ -13,6 +13,7 @@
 #include "service/e2b/envd/sandbox_path.h"
 #include "service/e2b/file_signature.h"
 #include "service/native/file_answer.h"
+#include "service/native/piece_buffer.h"
 
 namespace atl::service::e2b::envd {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 using control::Files;
 using control::FileWriter;
 
-constexpr std::size_t kPieceBytes = guest::kMaxPayloadBytes;
 constexpr std::size_t kMaxFilesPerUpload = 10'000;
 constexpr std::size_t kMaxComposeBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxComposeSources = 10'000;
@@ -118,13 +118,13 @@ class Upload {
   // The whole body is the file.
   Task<> take_content(std::string path) {
     CO_TRY(auto writer, co_await open(std::move(path)));
-    std::string buffer(kPieceBytes, '\0');
+    native::PieceBuffer buffer{body_.length()};
     for (;;) {
-      CO_TRY(const auto got, co_await body_.read(buffer));
+      CO_TRY(const auto got, co_await body_.read(buffer.span()));
       if (got == 0) {
         co_return co_await finish(*writer);
       }
-      CO_TRY_DO(co_await writer->write(std::string_view{buffer}.substr(0, got)));
+      CO_TRY_DO(co_await writer->write({buffer.data(), got}));
     }
   }
 
@@ -133,7 +133,7 @@ class Upload {
     using Kind = MultipartDecoder::Event::Kind;
     MultipartDecoder decoder{boundary};
     std::unique_ptr<FileWriter> writer;
-    std::string buffer(kPieceBytes, '\0');
+    native::PieceBuffer buffer{body_.length()};
     while (!decoder.ended()) {
       CO_TRY(auto event, decoder.next());
       if (!event) {
@@ -159,12 +159,12 @@ class Upload {
   Json written() const { return written_; }
 
  private:
-  Task<> read_into(MultipartDecoder& decoder, std::string& buffer) {
-    CO_TRY(const auto got, co_await body_.read(buffer));
+  Task<> read_into(MultipartDecoder& decoder, native::PieceBuffer& buffer) {
+    CO_TRY(const auto got, co_await body_.read(buffer.span()));
     if (got == 0) {
       co_return fail(Code::kInvalidArgument, "the multipart body is cut short");
     }
-    decoder.feed(std::string_view{buffer}.substr(0, got));
+    decoder.feed({buffer.data(), got});
     co_return ok();
   }
 
