@@ -2,8 +2,12 @@
 // (nothing for long).
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/mount.h>
 
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -63,6 +67,26 @@ TEST_F(CellDescriptorsTest, TheMountsOfACellAreHeldUnderAHighNumber) {
   ASSERT_TRUE(ended) << ended.error().message;
   EXPECT_FALSE(fs::exists(process));
   EXPECT_EQ(fs::read_symlink(concat("/proc/self/fd/", held.get())), mounts);
+}
+
+// A file system of the host that its owner takes away is gone, whatever cells were made meanwhile:
+// each began with a copy of all mounts.
+TEST_F(CellDescriptorsTest, ACellHoldsNoMountOfTheHost) {
+  const std::string place = directory() + "/held";
+  fs::create_directory(place);
+  ASSERT_EQ(::mount("held", place.c_str(), "tmpfs", 0, nullptr), 0);
+  const Fd watch{::inotify_init1(IN_CLOEXEC)};
+  ASSERT_GE(::inotify_add_watch(watch.get(), place.c_str(), IN_CREATE), 0);
+  const auto cell = create("one");
+  const int unmounted = ::umount(place.c_str());
+  ASSERT_TRUE(cell) << cell.error().message;
+  ASSERT_EQ(unmounted, 0);
+  pollfd waiting{watch.get(), POLLIN, 0};
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+  ASSERT_EQ(::poll(&waiting, 1, static_cast<int>(patience.count())), 1) << "the cell holds it";
+  alignas(inotify_event) char text[sizeof(inotify_event) + NAME_MAX + 1];
+  ASSERT_GE(::read(watch.get(), text, sizeof text), static_cast<ssize_t>(sizeof(inotify_event)));
+  EXPECT_NE(reinterpret_cast<const inotify_event*>(text)->mask & IN_UNMOUNT, 0U);
 }
 
 // As many as the node has with a thousand cells.
