@@ -44,6 +44,7 @@ class FakeNode final : public node::Node {
   std::map<std::string, Cell> cells;
   std::map<std::string, node::CreateRequest> requests;  // with the limits set since
   std::map<std::string, node::Usage> usages;
+  std::map<std::string, int> asked_usage;  // how often
   std::vector<node::TemplateInfo> templates{{"default", {"layer-1"}}};
   std::set<std::string> snapshots;
   std::set<std::string> volumes;
@@ -115,6 +116,9 @@ class FakeNode final : public node::Node {
     if (request.commit_later) {
       uncommitted.insert(request.id);
     }
+    if (request.takes_snapshot) {
+      snapshots.erase(request.from_snapshot);
+    }
     node::CellInfo info{.id = request.id,
                         .running = true,
                         .guest_socket = cell.guest_socket,
@@ -167,6 +171,7 @@ class FakeNode final : public node::Node {
   Task<node::Usage> usage(std::string id) override {
     CO_TRY_DO(co_await travel());
     CO_TRY_DO(judge_before("usage"));
+    ++asked_usage[id];
     co_return usages.contains(id) ? usages.at(id) : node::Usage{};
   }
   Task<> set_limits(std::string id, node::Limits limits) override {

@@ -118,6 +118,8 @@ inline constexpr std::size_t kMaxClaimCount = 100;  // sandboxes of one claim
 inline constexpr std::size_t kMaxClaimKeyBytes = 255;
 inline constexpr std::int64_t kSampleIntervalMs = 5'000;
 inline constexpr std::size_t kMaxSamples = 720;  // of usage, per sandbox: an hour
+// Sandboxes that are asked in one interval: however many there are, sampling costs no more.
+inline constexpr std::size_t kMaxSampledAtOnce = 200;
 
 // --- network audit ----------------------------------------------------------------------------
 inline constexpr std::size_t kMaxQueuedFlows = 20'000;  // that wait to be written

@@ -41,6 +41,7 @@ struct Origin {
   bool ephemeral_tmp = false;       // as that one
   store::Descent descent;           // without a parent: of no family
   bool memory = false;              // with the processes of that moment too
+  bool passing = false;             // the snapshot is only for this claim, and then goes
 };
 
 // What the id of a new sandbox looks like.

@@ -66,7 +66,7 @@ Task<> Sandboxes::start() {
     if (!entry->row.name.empty()) {
       names_.emplace(std::pair{entry->row.team_id, entry->row.name}, entry);
     }
-    entries_.emplace(entry->row.id, std::move(entry));
+    remember(entry);
   }
   count_.set(static_cast<std::int64_t>(entries_.size()));
   CO_TRY_DO(co_await shielded(reconcile()));
@@ -219,6 +219,12 @@ void Sandboxes::forget(Entry& entry) {
   }
   for (SandboxDocuments* const documents : documents_) {
     documents->forget(entry.row.id);
+  }
+  if (const auto order = list_orders_.find(entry.row.team_id); order != list_orders_.end()) {
+    order->second.erase({entry.row.created_at, entry.row.id});
+    if (order->second.empty()) {
+      list_orders_.erase(order);
+    }
   }
   entries_.erase(entry.row.id);
   count_.set(static_cast<std::int64_t>(entries_.size()));

@@ -167,10 +167,10 @@ class Sandboxes {
   Task<PauseAnswer> pause(std::string team_id, std::string id, PauseMemory memory);
   // Also brings a failed one back, from its disk. Many callers at once get one resume.
   Task<ResumeAnswer> resume(std::string team_id, std::string id);
-  // The disk as it is now becomes the node's snapshot. Answers the row it had then. A running
-  // sandbox stands still meanwhile, and while `also` is done.
-  Task<Sandbox> snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
-                              bool memory = false, std::function<Task<>()> also = {});
+  // The disk of the sandbox `request.id` as it is now becomes the node's snapshot. Answers the row
+  // it had then. A running sandbox stands still meanwhile, and while `also` is done.
+  Task<Sandbox> snapshot_disk(std::string team_id, node::SnapshotRequest request,
+                              std::function<Task<>()> also = {});
   // Whether this node can keep memory on disk, and why not.
   bool dumps_memory() const { return dumps_memory_; }
   const std::string& dumps_memory_reason() const { return dumps_memory_reason_; }
@@ -209,6 +209,12 @@ class Sandboxes {
   struct Repairs;
   struct Settling;
   using EntryPointer = std::shared_ptr<Entry>;  // shared by the table and operations that wait
+  struct NewestFirst {
+    bool operator()(const ListCursor& a, const ListCursor& b) const {
+      return a.created_at != b.created_at ? a.created_at > b.created_at : a.id < b.id;
+    }
+  };
+  using ListOrder = std::map<ListCursor, const Entry*, NewestFirst>;
 
   void set_ready(bool ready);
   Task<ClaimAnswer> claim_once(ClaimRequest request);
@@ -245,6 +251,7 @@ class Sandboxes {
   Task<Hold> hold(EntryPointer entry);
   Task<> change(Entry& entry, store::Transition transition, store::Durability durability);
   Task<> finish_deletion(EntryPointer entry);
+  void remember(const EntryPointer& entry);
   void forget(Entry& entry);
   static store::Expected expected_row(const Entry& entry);
   static Duration hold_patience(const Entry& entry);
@@ -336,6 +343,7 @@ class Sandboxes {
   bool sampling_ = false;  // the node keeps an account of disks: asking costs little
   Event node_ready_;       // set while ready_
   std::map<std::string, EntryPointer, std::less<>> entries_;
+  std::map<std::string, ListOrder, std::less<>> list_orders_;          // of entries_, by team
   std::map<std::pair<std::string, std::string>, EntryPointer> names_;  // by team and name
   UnixMillis last_created_at_ = 0;
   OnceKeys once_keys_;

@@ -312,7 +312,7 @@ Result<std::vector<Sandboxes::EntryPointer>> Sandboxes::make_entries(const Claim
       }
       return fail(std::move(entry).error());
     }
-    entries_.emplace((*entry)->row.id, *entry);
+    remember(*entry);
     if (!request.name.empty()) {
       CHECK(names_.emplace(std::pair{request.team_id, request.name}, *entry).second);
     }

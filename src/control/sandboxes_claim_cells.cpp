@@ -8,6 +8,14 @@
 #include "control/prepared_cells.h"
 
 namespace atl::control {
+namespace {
+
+// An only child need not have a copy of a moment that nobody else wants.
+bool takes_snapshot(const ClaimRequest& request) {
+  return request.origin && request.origin->passing && request.count == 1 && !request.origin->memory;
+}
+
+}  // namespace
 
 // The cell that has the id of the row, when one is ready. Whatever happens from here on, it is this
 // sandbox's or nobody's.
@@ -68,6 +76,7 @@ Task<node::CellInfo> Sandboxes::make_cell(EntryPointer entry, const ClaimRequest
                              .layers = entry->row.layers,
                              .limits = node_limits(entry->row.limits),
                              .from_snapshot = request.origin ? request.origin->snapshot_id : "",
+                             .takes_snapshot = takes_snapshot(request),
                              .commit_later = request.origin && !request.origin->snapshot_id.empty(),
                              .restore_memory = request.origin && request.origin->memory,
                              .ephemeral_tmp = entry->row.ephemeral_tmp,

@@ -252,6 +252,39 @@ TEST_F(ClaimTest, PagesNeitherRepeatNorSkipWhileSandboxesComeAndGo) {
   }
 }
 
+TEST_F(ClaimTest, APageIsNewestFirstAlsoAfterARestart) {
+  options_.max_sandboxes = 20;
+  close();
+  open();
+  std::vector<std::string> mine;
+  for (int i = 0; i < 6; ++i) {
+    mine.insert(mine.begin(), claim()->id);
+    simulation_.advance_ms(2);
+  }
+  ASSERT_TRUE(simulation_.run(sandboxes_->remove(kTeam, mine[2])));
+  simulation_.advance_ms(10);
+  mine.erase(mine.begin() + 2);
+  const auto page = [&](ListRequest request) {
+    const auto answer = sandboxes_->list(request);
+    std::vector<std::string> ids;
+    for (const auto& sandbox : answer.sandboxes) {
+      ids.push_back(sandbox.id);
+    }
+    return std::pair{ids, answer.has_more};
+  };
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    EXPECT_EQ(page({}), std::pair(mine, false));
+    const std::vector<std::string> middle{mine[1], mine[2]};
+    EXPECT_EQ(page({.limit = 2, .offset = 1}), std::pair(middle, true));
+    EXPECT_EQ(page({.limit = 5}), std::pair(mine, false)) << "exactly full";
+    EXPECT_EQ(page({.limit = 0}), std::pair(std::vector<std::string>{}, true));
+    EXPECT_EQ(page({.offset = 9}), std::pair(std::vector<std::string>{}, false));
+    EXPECT_EQ(page({.team_id = "nobody"}), std::pair(std::vector<std::string>{}, false));
+    close();
+    open();
+  }
+}
+
 // The row is there, but a power cut may take it: nobody may be told that the fork is.
 TEST_F(ClaimTest, AForkThatIsNotOnTheDiskIsNotMade) {
   const auto points = fault::points();

@@ -8,8 +8,9 @@
 
 namespace atl::control {
 
-Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id, std::string snapshot_id,
-                                       bool memory, std::function<Task<>()> also) {
+Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, node::SnapshotRequest request,
+                                       std::function<Task<>()> also) {
+  const std::string id = request.id;
   CO_TRY(const auto entry, find(team_id, id));
   CO_TRY(const auto held, co_await with_deadline(hold_patience(*entry), hold(entry)));
   CO_TRY_DO(refuse_unchangeable(*entry));
@@ -18,9 +19,7 @@ Task<Sandbox> Sandboxes::snapshot_disk(std::string team_id, std::string id, std:
   if (also) {
     CO_TRY(stands, co_await stand_still(entry));
   }
-  auto taken = co_await with_deadline(
-      kPauseTimeout,
-      node_.snapshot({.id = entry->row.id, .snapshot = std::move(snapshot_id), .memory = memory}));
+  auto taken = co_await with_deadline(kPauseTimeout, node_.snapshot(std::move(request)));
   Result<> others;
   if (taken && also) {
     others = co_await also();

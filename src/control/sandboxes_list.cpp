@@ -1,7 +1,8 @@
 // Listing: newest first, in pages that neither repeat nor skip a sandbox while others come and go.
 //
 // The order is (created_at, id), which never changes for a sandbox, so a page after a cursor does
-// not depend on what happened to the pages before.
+// not depend on what happened to the pages before. It is kept for each team, so a page costs what
+// is on it, however many sandboxes there are.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -10,11 +11,6 @@
 
 namespace atl::control {
 namespace {
-
-bool comes_before(UnixMillis created_at, std::string_view id, UnixMillis other_created_at,
-                  std::string_view other_id) {
-  return created_at != other_created_at ? created_at > other_created_at : id < other_id;
-}
 
 bool has_labels(const Sandbox& row, const ListRequest& request) {
   return std::ranges::all_of(request.labels, [&](const auto& wanted) {
@@ -25,13 +21,9 @@ bool has_labels(const Sandbox& row, const ListRequest& request) {
 
 // All but the status, which is not only the row's.
 bool matches(const Sandbox& row, const ListRequest& request) {
-  return row.team_id == request.team_id &&
-         (!request.template_name || row.template_name == *request.template_name) &&
+  return (!request.template_name || row.template_name == *request.template_name) &&
          (!request.name || row.name == *request.name) &&
-         row.name.starts_with(request.name_prefix) &&
-         (!request.after ||
-          comes_before(request.after->created_at, request.after->id, row.created_at, row.id)) &&
-         has_labels(row, request);
+         row.name.starts_with(request.name_prefix) && has_labels(row, request);
 }
 
 }  // namespace
@@ -67,26 +59,35 @@ void Sandboxes::each(const std::function<void(const Sandbox&)>& look) const {
   }
 }
 
+void Sandboxes::remember(const EntryPointer& entry) {
+  const Sandbox& row = entry->row;
+  list_orders_[row.team_id].emplace(ListCursor{row.created_at, row.id}, entry.get());
+  entries_.emplace(row.id, entry);
+}
+
+// From the cursor on, and no further than the page and one more.
 ListAnswer Sandboxes::list(const ListRequest& request) const {
-  std::vector<const Entry*> found;
-  for (const auto& [id, entry] : entries_) {
-    const SandboxStatus status = view_status(*entry);
-    if ((!request.status || status == *request.status) &&
-        (!request.paused || (status == SandboxStatus::kPaused) == *request.paused) &&
-        matches(entry->row, request)) {
-      found.push_back(entry.get());
-    }
-  }
-  std::ranges::sort(found, [](const Entry* a, const Entry* b) {
-    return comes_before(a->row.created_at, a->row.id, b->row.created_at, b->row.id);
-  });
   ListAnswer answer;
-  const std::size_t begin = std::min(request.offset, found.size());
-  const std::size_t end = begin + std::min(request.limit, found.size() - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    answer.sandboxes.push_back(view(*found[i]));
+  const auto order = list_orders_.find(request.team_id);
+  if (order == list_orders_.end()) {
+    return answer;
   }
-  answer.has_more = end < found.size();
+  std::size_t left_out = 0;
+  auto at = request.after ? order->second.upper_bound(*request.after) : order->second.begin();
+  for (; at != order->second.end(); ++at) {
+    const Entry& entry = *at->second;
+    const SandboxStatus status = view_status(entry);
+    if ((request.status && status != *request.status) ||
+        (request.paused && (status == SandboxStatus::kPaused) != *request.paused) ||
+        !matches(entry.row, request) || left_out++ < request.offset) {
+      continue;
+    }
+    if (answer.sandboxes.size() == request.limit) {
+      answer.has_more = true;
+      break;
+    }
+    answer.sandboxes.push_back(view(entry));
+  }
   return answer;
 }
 

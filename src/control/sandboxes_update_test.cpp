@@ -1,4 +1,5 @@
 // Changing a sandbox that exists, and the ends of its times.
+#include "control/limits.h"
 #include "control/sandboxes_fixture.h"
 
 namespace atl::control {
@@ -173,6 +174,39 @@ TEST_F(UpdateTest, OneThatDoesNothingIsAskedLessAndLessUntilItDoes) {
   node_.usages[id] = {.cpu_nanoseconds = 2};
   simulation_.advance_ms(26'000);
   EXPECT_EQ(count(), quiet + 5) << "every round again";
+}
+
+TEST_F(UpdateTest, ARoundAsksSoManyAndNoMoreThoseInUseFirst) {
+  constexpr std::size_t kLive = 2 * kMaxSampledAtOnce + 10;
+  options_.max_sandboxes = kLive;
+  close();
+  open();
+  std::vector<std::string> ids;
+  for (std::size_t left = kLive; left > 0;) {
+    const std::size_t count = std::min(left, kMaxClaimCount);
+    const auto made =
+        simulation_.run(sandboxes_->claim_all({.template_name = "default", .count = count}));
+    ASSERT_TRUE(made) << made.error().message;
+    for (const Sandbox& each : made->sandboxes) {
+      ids.push_back(each.id);
+    }
+    left -= count;
+  }
+  const auto busy = sandboxes_->use(kTeam, ids.front());
+  const auto asked = [&] {
+    std::size_t sum = 0;
+    for (const auto& [id, count] : node_.asked_usage) {
+      sum += static_cast<std::size_t>(count);
+    }
+    return sum;
+  };
+  node_.asked_usage.clear();
+  simulation_.advance_ms(kSampleIntervalMs);
+  EXPECT_EQ(asked(), kMaxSampledAtOnce);
+  simulation_.advance_ms(2 * kSampleIntervalMs);
+  EXPECT_EQ(asked(), 3 * kMaxSampledAtOnce);
+  EXPECT_EQ(node_.asked_usage[ids.front()], 3) << "every round";
+  EXPECT_EQ(node_.asked_usage.size(), kLive) << "nobody is left out for ever";
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // What sandboxes use: asked now, and sampled at intervals for whoever asks later.
 //
 // The samples live in this process's memory, at most kMaxSamples per sandbox. Whoever does nothing
-// is asked less and less often: thousands of sandboxes that sleep must cost nothing.
+// is asked less and less often: thousands of sandboxes that sleep must cost nothing. And never more
+// than kMaxSampledAtOnce in one round: those that somebody used last come first, then those that
+// have waited longest.
 #include <algorithm>
 #include <map>
 
@@ -24,8 +26,11 @@ struct Pace {
   UnixMillis asked_at = 0;
 
   // Somebody's use of it counts as a reason to look.
+  bool was_used(std::size_t uses, UnixMillis last_used_at) const {
+    return uses > 0 || last_used_at > asked_at;
+  }
   bool is_due(std::size_t uses, UnixMillis last_used_at) {
-    if (leave_out == 0 || uses > 0 || last_used_at > asked_at) {
+    if (leave_out == 0 || was_used(uses, last_used_at)) {
       return true;
     }
     --leave_out;
@@ -40,6 +45,15 @@ struct Pace {
                     : std::min(1U << std::min(quiet - kQuietRounds, 10U), kMostLeftOut);
   }
 };
+
+// The smallest comes first: in use, used last, asked the longest time ago.
+using Turn = std::pair<int, UnixMillis>;
+Turn turn_of(const Pace& pace, std::size_t uses, UnixMillis last_used_at) {
+  if (uses > 0) {
+    return {0, pace.asked_at};
+  }
+  return pace.was_used(uses, last_used_at) ? Turn{1, -last_used_at} : Turn{2, pace.asked_at};
+}
 
 }  // namespace
 
@@ -74,15 +88,23 @@ Task<> Sandboxes::sample_all() {
   std::map<std::string, Pace, std::less<>> paces;
   for (;;) {
     CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{kSampleIntervalMs}));
-    std::vector<EntryPointer> running;
+    std::vector<std::pair<Turn, EntryPointer>> due;
     std::erase_if(paces, [this](const auto& pace) { return !entries_.contains(pace.first); });
     for (const auto& [id, entry] : entries_) {
-      if (sampling_ && !entry->busy && !entry->guest_socket.empty() &&
-          paces[id].is_due(entry->uses, entry->last_used_at)) {
-        running.push_back(entry);
+      if (!sampling_ || entry->busy || entry->guest_socket.empty()) {
+        continue;
+      }
+      Pace& pace = paces[id];
+      if (pace.is_due(entry->uses, entry->last_used_at)) {
+        due.emplace_back(turn_of(pace, entry->uses, entry->last_used_at), entry);
       }
     }
-    for (const auto& entry : running) {
+    if (due.size() > kMaxSampledAtOnce) {
+      const auto end = due.begin() + kMaxSampledAtOnce;
+      std::ranges::nth_element(due, end, {}, &std::pair<Turn, EntryPointer>::first);
+      due.erase(end, due.end());
+    }
+    for (const auto& [turn, entry] : due) {
       auto taken = co_await sample(entry);
       if (!taken && taken.error().code == Code::kCancelled) {
         co_return fail(std::move(taken).error());

@@ -191,7 +191,8 @@ Task<Snapshot> Snapshots::create_now(std::string team_id, std::string sandbox_id
   const std::string id =
       concat(request.template_start ? kStartPrefix : kSnapshotPrefix, random_label(16));
   const Making making{making_, id, team_id};
-  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id, request.memory);
+  auto row = co_await sandboxes_.snapshot_disk(
+      team_id, {.id = sandbox_id, .snapshot = id, .memory = request.memory});
   if (!row) {
     (void)co_await remove_from_node(id);  // it may be there all the same
     co_return fail(std::move(row).error());

@@ -46,7 +46,9 @@ Task<ClaimAnswer> Snapshots::fork_now(std::string team_id, std::string sandbox_i
   if (claimed && claimed->remembered) {
     co_return std::move(claimed);  // nothing was done
   }
-  if (auto removed = co_await remove_from_node(moment); !removed) {
+  // An only child has taken it.
+  const bool taken = claimed && request.count == 1 && !request.memory;
+  if (auto removed = taken ? ok() : co_await remove_from_node(moment); !removed) {
     LOG_WARN("the moment of a fork stays until it is swept up", {"snapshot", moment},
              {"error", removed.error()});
   }
@@ -63,8 +65,10 @@ Task<> Snapshots::take_moment(Sandbox& parent, std::string moment, const ForkReq
   if (asked.hooks.before_moment) {
     CO_TRY_DO(co_await asked.hooks.before_moment());
   }
-  CO_TRY(parent, co_await sandboxes_.snapshot_disk(parent.team_id, parent.id, std::move(moment),
-                                                   asked.memory, std::move(also)));
+  node::SnapshotRequest request{
+      .id = parent.id, .snapshot = std::move(moment), .memory = asked.memory, .passing = true};
+  CO_TRY(parent,
+         co_await sandboxes_.snapshot_disk(parent.team_id, std::move(request), std::move(also)));
   if (asked.hooks.after_moment) {
     asked.hooks.after_moment();
   }
@@ -102,7 +106,8 @@ Task<ClaimRequest> Snapshots::begin_as_sandbox(std::string sandbox_id, std::stri
                           .parent_id = parent.id,
                           .ephemeral_tmp = parent.ephemeral_tmp,
                           .descent = {.parent_id = parent.id, .cause = "fork"},
-                          .memory = asked.memory};
+                          .memory = asked.memory,
+                          .passing = true};
   co_return std::move(request);
 }
 

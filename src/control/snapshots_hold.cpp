@@ -48,7 +48,7 @@ Task<Snapshot> Snapshots::hold(std::string team_id, StateRef ref) {
 Task<Snapshot> Snapshots::hold_moment(std::string team_id, std::string sandbox_id) {
   const std::string id = concat(kForkPrefix, random_label(16));
   const Making making{making_, id, team_id};
-  auto row = co_await sandboxes_.snapshot_disk(team_id, sandbox_id, id);
+  auto row = co_await sandboxes_.snapshot_disk(team_id, {.id = sandbox_id, .snapshot = id});
   if (!row) {
     (void)co_await remove_from_node(id);  // it may be there all the same
     co_return fail(std::move(row).error());

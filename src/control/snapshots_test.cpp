@@ -142,6 +142,25 @@ TEST_F(SnapshotsTest, AForkMakesChildrenAndLeavesTheParentAlone) {
   EXPECT_TRUE(node_.snapshots.empty());
 }
 
+TEST_F(SnapshotsTest, AnOnlyChildTakesTheMomentItself) {
+  const std::string id = claim()->id;
+  const auto only = simulation_.run(snapshots_->fork(kTeam, id, {.start = true}));
+  ASSERT_TRUE(only) << only.error().message;
+  EXPECT_TRUE(node_.requests.at(only->sandboxes.front().id).takes_snapshot);
+  EXPECT_TRUE(node_.snapshots.empty());
+  const auto two = simulation_.run(snapshots_->fork(kTeam, id, {.count = 2}));
+  ASSERT_TRUE(two) << two.error().message;
+  for (const Sandbox& child : two->sandboxes) {
+    EXPECT_FALSE(node_.requests.at(child.id).takes_snapshot) << "the other one needs it too";
+  }
+  const auto kept = take(id);
+  ASSERT_TRUE(kept) << kept.error().message;
+  const auto claimed = simulation_.run(snapshots_->claim(kept->id, {}));
+  ASSERT_TRUE(claimed) << claimed.error().message;
+  EXPECT_FALSE(node_.requests.at(claimed->sandboxes.front().id).takes_snapshot);
+  EXPECT_TRUE(node_.snapshots.contains(kept->id)) << "a snapshot stays for the next";
+}
+
 TEST_F(SnapshotsTest, OneCommitMakesAllChildrenDurableBeforeTheirRows) {
   const std::string id = claim()->id;
   const int before = node_.commits;

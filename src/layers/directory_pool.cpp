@@ -172,7 +172,9 @@ class DirectoryPool final : public Pool {
     return added;
   }
 
-  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) override {
+  using Pool::snapshot_upper;
+  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id,
+                          SnapshotOptions options) override {
     TRY_DO(check_name("upper", id));
     TRY_DO(check_name("snapshot", snapshot_id));
     if (has_snapshot(snapshot_id)) {
@@ -183,10 +185,12 @@ class DirectoryPool final : public Pool {
     TRY_DO(prepare_inheritance(*volumes_, {uppers_.get(), id}));
     ATOLL_FAULT_POINT("layers.snapshot.prepared");
     if (volumes_->snapshots_whole()) {
-      return volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), snapshot_id}, true);
+      return volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), snapshot_id},
+                                !options.passing);
     }
     const std::string temporary = unique_name(kNewPrefix, snapshot_id);
-    auto copied = volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), temporary}, true);
+    auto copied =
+        volumes_->snapshot({uppers_.get(), id}, {snapshots_.get(), temporary}, !options.passing);
     if (copied) {
       copied = sync();
     }
@@ -214,9 +218,11 @@ class DirectoryPool final : public Pool {
     if (!has_snapshot(id)) {
       return {};
     }
-    TRY_DO(volumes_->unseal(snapshots_.get(), id));
-    ATOLL_FAULT_POINT("layers.snapshot_remove.unsealed");
-    return trash_->throw_away(snapshots_.get(), id);
+    // To rename it into the trash, it would have to be unsealed, which commits.
+    auto destroyed = volumes_->destroys_quickly() ? volumes_->destroy(snapshots_.get(), id)
+                                                  : fail(Code::kUnimplemented, "takes its time");
+    ATOLL_FAULT_POINT("layers.snapshot_remove.gone");
+    return destroyed ? destroyed : sweep(snapshots_.get(), id);
   }
 
   Result<std::vector<std::string>> list_snapshots() override { return list_ids(snapshots_.get()); }
@@ -231,6 +237,24 @@ class DirectoryPool final : public Pool {
       throw_away_half_made(uppers_.get(), temporary);
       return fail(std::move(named).error());
     }
+    return upper_path(id);
+  }
+
+  Result<std::string> take_snapshot(const std::string& id, const std::string& snapshot_id,
+                                    std::uint64_t limit_bytes) override {
+    TRY_DO(check_copy(id, snapshot_id, limit_bytes));
+    const TreePlace snapshot{snapshots_.get(), snapshot_id};
+    TRY_DO(volumes_->unseal(snapshots_.get(), snapshot_id));
+    if (volumes_->has_quota()) {
+      TRY_DO(inherit(snapshot, snapshot));
+      TRY_DO(limit_upper(*volumes_, snapshot, limit_bytes));
+    }
+    ATOLL_FAULT_POINT("layers.take.prepared");
+    if (::renameat2(snapshots_.get(), snapshot_id.c_str(), uppers_.get(), id.c_str(),
+                    RENAME_NOREPLACE) != 0) {
+      return fail_errno(concat("taking snapshot ", snapshot_id, " for upper ", id));
+    }
+    ATOLL_FAULT_POINT("layers.take.named");
     return upper_path(id);
   }
 
@@ -397,16 +421,21 @@ class DirectoryPool final : public Pool {
     }
   }
 
-  // An upper to be, under a temporary name that is returned.
-  Result<std::string> copy_of_snapshot(const std::string& id, const std::string& snapshot_id,
-                                       std::uint64_t limit_bytes) {
+  Result<> check_copy(const std::string& id, const std::string& snapshot_id,
+                      std::uint64_t limit_bytes) {
     TRY_DO(check_name("upper", id));
     TRY_DO(check_name("snapshot", snapshot_id));
     TRY_DO(check_limit(limit_bytes));
     if (!has_snapshot(snapshot_id)) {
       return fail(Code::kNotFound, concat("there is no snapshot ", snapshot_id));
     }
-    TRY_DO(check_writable());
+    return check_writable();
+  }
+
+  // An upper to be, under a temporary name that is returned.
+  Result<std::string> copy_of_snapshot(const std::string& id, const std::string& snapshot_id,
+                                       std::uint64_t limit_bytes) {
+    TRY_DO(check_copy(id, snapshot_id, limit_bytes));
     TRY_DO(ATOLL_FAULT_CHECK("layers.copy.create"));
     std::string temporary = unique_name(kNewPrefix, id);
     auto copied =

@@ -68,8 +68,16 @@ class Pool {
 
   // Snapshots: an upper as it was at one moment, immutable. On btrfs the cost does not depend on
   // the size; elsewhere it is a copy. The upper may be in use: who wants a moment that is
-  // consistent for its programs stops them meanwhile. Durable when it returns.
-  virtual Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) = 0;
+  // consistent for its programs stops them meanwhile. Durable when it returns. One that only passes
+  // is made to be taken or removed, and stays writable: to unseal it would cost a commit.
+  struct SnapshotOptions {
+    bool passing = false;
+  };
+  virtual Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id,
+                                  SnapshotOptions options) = 0;
+  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) {
+    return snapshot_upper(id, snapshot_id, {});
+  }
   virtual bool has_snapshot(const std::string& id) = 0;
   virtual std::string snapshot_path(const std::string& id) = 0;  // absolute; the tree is in "upper"
   virtual Result<> remove_snapshot(const std::string& id) = 0;   // idempotent, returns quickly
@@ -79,6 +87,10 @@ class Pool {
   virtual Result<std::string> create_upper_from(const std::string& id,
                                                 const std::string& snapshot_id,
                                                 std::uint64_t limit_bytes) = 0;
+  // The same, but the snapshot itself becomes the upper, and is no longer: nothing is made, so it
+  // needs no commit of its own. When it fails, the snapshot is where it was.
+  virtual Result<std::string> take_snapshot(const std::string& id, const std::string& snapshot_id,
+                                            std::uint64_t limit_bytes) = 0;
   virtual Result<> commit_uppers() = 0;
   // The upper becomes what the snapshot is, wholly or not at all. Durable when it returns.
   // REQUIRES: nothing has the upper mounted.

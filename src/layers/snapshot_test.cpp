@@ -148,6 +148,30 @@ TEST_P(SnapshotTest, NobodyChangesAnybodyElse) {
   EXPECT_TRUE(pool_->list_snapshots()->empty());
 }
 
+TEST_P(SnapshotTest, ASnapshotThatIsTakenIsTheUpper) {
+  const std::string parent = *pool_->create_upper("parent", 0) + "/upper";
+  write_text(parent + "/file", "one");
+  for (const bool passing : {true, false}) {
+    const std::string child = passing ? "first" : "second";
+    ASSERT_TRUE(pool_->snapshot_upper("parent", "moment", {.passing = passing}));
+    EXPECT_EQ(pool_->take_snapshot("parent", "moment", 0).error().code, Code::kAlreadyExists);
+    ASSERT_TRUE(pool_->has_snapshot("moment")) << "it stays where it was";
+    const auto taken = pool_->take_snapshot(child, "moment", 64ULL << 20);
+    ASSERT_TRUE(taken) << taken.error().message;
+    EXPECT_EQ(*taken, pool_->upper_path(child));
+    EXPECT_FALSE(pool_->has_snapshot("moment"));
+    EXPECT_EQ(read_text(*taken + "/upper/file"), "one");
+    write_text(*taken + "/upper/file", child);
+    EXPECT_EQ(read_text(parent + "/file"), "one");
+    EXPECT_TRUE(fs::is_directory(*taken + "/work"));
+    EXPECT_EQ(pool_->take_snapshot("third", "moment", 0).error().code, Code::kNotFound);
+  }
+  ASSERT_TRUE(pool_->commit_uppers());
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  EXPECT_EQ(read_text(pool_->upper_path("first") + "/upper/file"), "first");
+  EXPECT_EQ(read_text(pool_->upper_path("second") + "/upper/file"), "second");
+}
+
 TEST_P(SnapshotTest, RestoreGivesTheMomentBack) {
   const std::string upper = *pool_->create_upper("box", 0) + "/upper";
   write_text(upper + "/file", "good");
@@ -238,6 +262,10 @@ TEST_P(SnapshotTest, ACopyHasItsOwnLimit) {
   ASSERT_TRUE(pool_->snapshot_upper("child", "again"));
   ASSERT_TRUE(pool_->restore_upper("child", "again", 48 * kMebibyte));
   EXPECT_GE(pool_->upper_usage("child")->used_bytes, 44 * kMebibyte) << "no way to more space";
+  ASSERT_TRUE(pool_->snapshot_upper("child", "moment", {.passing = true}));
+  ASSERT_TRUE(pool_->take_snapshot("taken", "moment", 56 * kMebibyte));
+  EXPECT_GE(pool_->upper_usage("taken")->used_bytes, 44 * kMebibyte);
+  EXPECT_EQ(pool_->upper_usage("taken")->limit_bytes, 56 * kMebibyte);
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, SnapshotTest,

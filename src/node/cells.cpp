@@ -94,7 +94,9 @@ Result<CellInfo> Cells::create(const CreateRequest& request) {
 
 Result<CellInfo> Cells::make(const CreateRequest& request) {
   const IdLocks::Guard guard = locks_.lock(request.id);
-  const IdLocks::Guard reading = locks_.lock_shared(snapshot_lock_id(request.from_snapshot));
+  const std::string snapshot_lock = snapshot_lock_id(request.from_snapshot);
+  const IdLocks::Guard using_snapshot =
+      request.takes_snapshot ? locks_.lock(snapshot_lock) : locks_.lock_shared(snapshot_lock);
   const std::optional<Entry> before = find(request.id);
   if (before && before->ticket != 0) {
     return fail(Code::kAlreadyExists, concat("cell ", request.id, " already runs"));
@@ -157,15 +159,22 @@ Result<> Cells::widen_disk(const std::string& id, std::uint64_t limit_bytes) {
   return limit_disk(id, std::max(limit_bytes, usage.used_bytes) + kMountRoomBytes);
 }
 
+Result<std::string> Cells::make_upper(const CreateRequest& request) {
+  const std::uint64_t limit_bytes = request.limits.disk_bytes;
+  if (request.from_snapshot.empty()) {
+    return parts_.pool.create_upper(request.id, limit_bytes);
+  }
+  return request.takes_snapshot
+             ? parts_.pool.take_snapshot(request.id, request.from_snapshot, limit_bytes)
+             : parts_.pool.create_upper_from(request.id, request.from_snapshot, limit_bytes);
+}
+
 Result<Cells::Entry> Cells::build(const CreateRequest& request, runtime::CellSpec spec,
                                   StoredCell stored, CellInfo& info) {
   TRY_DO(parts_.records.put(stored));
   ATOLL_FAULT_POINT("node.create.recorded");
   if (stored.fresh_upper) {
-    TRY(spec.upper_dir, request.from_snapshot.empty()
-                            ? parts_.pool.create_upper(request.id, request.limits.disk_bytes)
-                            : parts_.pool.create_upper_from(request.id, request.from_snapshot,
-                                                            request.limits.disk_bytes));
+    TRY(spec.upper_dir, make_upper(request));
   } else {
     TRY_DO(widen_disk(request.id, request.limits.disk_bytes));
   }

@@ -118,6 +118,7 @@ class Cells {
   Result<runtime::CellSpec> check_create(const CreateRequest& request) const;
   Result<Entry> build(const CreateRequest& request, runtime::CellSpec spec, StoredCell stored,
                       CellInfo& info);
+  Result<std::string> make_upper(const CreateRequest& request);
   Result<> limit_disk(const std::string& id, std::uint64_t limit_bytes);
   Result<> widen_disk(const std::string& id, std::uint64_t limit_bytes);
   Result<> undo_create(const StoredCell& stored, const std::optional<Entry>& before);

@@ -121,7 +121,7 @@ Result<SnapshotAnswer> Cells::snapshot_with_memory(const SnapshotRequest& reques
     taken = parts_.dumps.copy(Dumps::of_cell(request.id), name);
   }
   if (taken) {
-    taken = parts_.pool.snapshot_upper(request.id, request.snapshot);
+    taken = parts_.pool.snapshot_upper(request.id, request.snapshot, {request.passing});
   }
   if (moved) {
     TRY_DO(parts_.runtime.thaw(request.id));

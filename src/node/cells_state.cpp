@@ -67,7 +67,7 @@ Result<SnapshotAnswer> Cells::snapshot(const SnapshotRequest& request) {
       return snapshot_still(request);
     }
   }
-  TRY_DO(parts_.pool.snapshot_upper(request.id, request.snapshot));
+  TRY_DO(parts_.pool.snapshot_upper(request.id, request.snapshot, {request.passing}));
   return SnapshotAnswer{};
 }
 
@@ -79,7 +79,7 @@ Result<SnapshotAnswer> Cells::snapshot_still(const SnapshotRequest& request) {
   const auto begin = std::chrono::steady_clock::now();
   TRY_DO(parts_.runtime.freeze(request.id));
   ATOLL_FAULT_POINT("node.snapshot.frozen");
-  auto taken = parts_.pool.snapshot_upper(request.id, request.snapshot);
+  auto taken = parts_.pool.snapshot_upper(request.id, request.snapshot, {request.passing});
   ATOLL_FAULT_POINT("node.snapshot.taken");
   if (auto thawed = parts_.runtime.thaw(request.id); !thawed) {
     LOG_ERROR("a cell stays frozen after its snapshot", {"cell", request.id},

@@ -99,6 +99,9 @@ Result<> check_create(const CreateRequest& request) {
       return fail(Code::kInvalidArgument, "a disk that exists cannot begin as a snapshot");
     }
   }
+  if (request.takes_snapshot && (request.from_snapshot.empty() || request.restore_memory)) {
+    return fail(Code::kInvalidArgument, "only a snapshot without memory is taken");
+  }
   if (request.commit_later && request.from_snapshot.empty()) {
     return fail(Code::kInvalidArgument, "only a disk that begins as a snapshot is committed");
   }
@@ -165,6 +168,7 @@ CreateRequest read_create(ByteReader& in) {
   request.limits = read_limits(in);
   request.existing_upper = in.boolean();
   request.from_snapshot = in.string();
+  request.takes_snapshot = in.boolean();
   request.restore_memory = in.boolean();
   request.host_network = in.boolean();
   request.egress = in.boolean();
@@ -269,6 +273,7 @@ std::string encode(const CreateRequest& request) {
   out.string(request.id).string(request.hostname).strings(request.layers);
   write_limits(out, request.limits);
   out.boolean(request.existing_upper).string(request.from_snapshot);
+  out.boolean(request.takes_snapshot);
   out.boolean(request.restore_memory).boolean(request.host_network);
   out.boolean(request.egress);
   out.boolean(request.ephemeral_tmp).boolean(request.commit_later);
@@ -311,7 +316,8 @@ std::string encode_set_limits(std::string_view id, const Limits& limits) {
 
 std::string encode(RequestKind kind, const SnapshotRequest& request) {
   ByteWriter out = begin(kind);
-  out.string(request.id).string(request.snapshot).u64(request.disk_bytes).boolean(request.memory);
+  out.string(request.id).string(request.snapshot).u64(request.disk_bytes);
+  out.boolean(request.memory).boolean(request.passing);
   return std::move(out).bytes();
 }
 
@@ -375,6 +381,7 @@ Result<DecodedRequest> decode_request(std::string_view datagram) {
       request.snapshot.snapshot = in.string();
       request.snapshot.disk_bytes = in.u64();
       request.snapshot.memory = in.boolean();
+      request.snapshot.passing = in.boolean();
       break;
     case RequestKind::kRemoveLayer:
     case RequestKind::kRemoveSnapshot:

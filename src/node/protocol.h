@@ -107,6 +107,8 @@ struct CreateRequest {
   bool existing_upper = false;
   // Not empty: the fresh upper begins as this snapshot.
   std::string from_snapshot;
+  // The snapshot itself becomes the upper: it is no longer one.
+  bool takes_snapshot = false;
   // Durable not with the answer but with that of a later kCommitDisks: one for many.
   bool commit_later = false;
   // Begin with the processes of the dump that belongs to the disk: an existing one's own, if it has
@@ -190,6 +192,7 @@ struct SnapshotRequest {
   std::string snapshot;          // named like a layer
   std::uint64_t disk_bytes = 0;  // kRestore: the limit of the restored disk
   bool memory = false;           // kSnapshot: with all processes
+  bool passing = false;          // kSnapshot: made to be taken by a cell, or to go soon
 };
 
 struct SnapshotAnswer {

@@ -60,6 +60,24 @@ TEST(NodeProtocol, WhatNobodyWaitsForSaysSo) {
   EXPECT_TRUE(decoded->create.in_background);
 }
 
+TEST(NodeProtocol, OnlyASnapshotWithoutMemoryIsTaken) {
+  CreateRequest request = good_create();
+  request.takes_snapshot = true;
+  EXPECT_EQ(code_of(request), Code::kInvalidArgument);
+  request.existing_upper = false;
+  request.from_snapshot = "moment";
+  const auto decoded = decode_request(encode(request));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->create.takes_snapshot);
+  request.restore_memory = true;
+  EXPECT_EQ(code_of(request), Code::kInvalidArgument);
+  const auto snapshot = decode_request(encode(
+      RequestKind::kSnapshot, SnapshotRequest{.id = "x", .snapshot = "moment", .passing = true}));
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  EXPECT_TRUE(snapshot->snapshot.passing);
+  EXPECT_FALSE(snapshot->snapshot.memory);
+}
+
 TEST(NodeProtocol, OnlyAnEmptyBuildCellHasViews) {
   CreateRequest request{
       .id = "build-1",

@@ -56,6 +56,20 @@ TEST_F(CellStateTest, ACellBeginsAsASnapshot) {
   EXPECT_TRUE(runtime_.exists("b"));
 }
 
+TEST_F(CellStateTest, ACellTakesASnapshotThatOnlyPasses) {
+  ASSERT_TRUE(cells_->create(request("a")));
+  ASSERT_TRUE(cells_->snapshot({.id = "a", .snapshot = "moment", .passing = true}));
+  CreateRequest child = request("b");
+  child.from_snapshot = "moment";
+  child.takes_snapshot = true;
+  ASSERT_TRUE(cells_->create(child));
+  EXPECT_TRUE(pool_.has_upper("b"));
+  EXPECT_FALSE(pool_.has_snapshot("moment"));
+  EXPECT_TRUE(cells_->remove_snapshot("moment")) << "whoever cleans up may ask all the same";
+  child.id = "c";
+  EXPECT_EQ(cells_->create(child).error().reason, "snapshot_not_found");
+}
+
 TEST_F(CellStateTest, OnlyADiskAtRestIsRestored) {
   ASSERT_TRUE(cells_->create(request("a")));
   ASSERT_TRUE(cells_->snapshot({.id = "a", .snapshot = "snap-1"}));

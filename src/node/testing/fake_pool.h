@@ -75,7 +75,9 @@ class FakePool final : public layers::Pool {
     layers_.insert(layer_id);
     return {};
   }
-  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id) override {
+  using Pool::snapshot_upper;
+  Result<> snapshot_upper(const std::string& id, const std::string& snapshot_id,
+                          SnapshotOptions) override {
     const std::lock_guard guard{mutex_};
     if (!uppers_.contains(id)) {
       return fail(Code::kNotFound, "no such upper");
@@ -105,6 +107,12 @@ class FakePool final : public layers::Pool {
       return fail(Code::kNotFound, "no such snapshot");
     }
     return create_upper(id, limit_bytes);
+  }
+  Result<std::string> take_snapshot(const std::string& id, const std::string& snapshot_id,
+                                    std::uint64_t limit_bytes) override {
+    TRY(std::string path, create_upper_from(id, snapshot_id, limit_bytes));
+    TRY_DO(remove_snapshot(snapshot_id));
+    return path;
   }
   Result<> commit_uppers() override {
     const std::lock_guard guard{mutex_};

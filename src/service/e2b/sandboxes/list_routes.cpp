@@ -40,8 +40,8 @@ void ListRoutes::add_to(E2bRoutes& routes) {
              [this](E2bExchange& exchange, const auto&) { return list_running(exchange); });
 }
 
-Result<std::vector<Sandbox>> ListRoutes::find(const std::string& team_id,
-                                              const ListQuery& query) const {
+control::ListRequest ListRoutes::request_of(const std::string& team_id,
+                                            const ListQuery& query) const {
   control::ListRequest request{.team_id = team_id,
                                .labels = query.metadata,
                                .limit = std::numeric_limits<std::size_t>::max()};
@@ -49,7 +49,11 @@ Result<std::vector<Sandbox>> ListRoutes::find(const std::string& team_id,
     const auto name = parts_.templates.resolve(team_id, query.template_name);
     request.template_name = name.value_or(query.template_name);
   }
-  auto found = parts_.sandboxes.list(request).sandboxes;
+  return request;
+}
+
+std::vector<Sandbox> ListRoutes::find(const std::string& team_id, const ListQuery& query) const {
+  auto found = parts_.sandboxes.list(request_of(team_id, query)).sandboxes;
   std::erase_if(found, [&](const Sandbox& sandbox) { return !matches(sandbox, query); });
   std::ranges::sort(found, [&](const Sandbox& a, const Sandbox& b) {
     return comes_before(a, b, query.ascending);
@@ -57,24 +61,66 @@ Result<std::vector<Sandbox>> ListRoutes::find(const std::string& team_id,
   return found;
 }
 
+// The newest first is the order that control keeps: then nobody copies thousands for one page.
+std::vector<Sandbox> ListRoutes::find_page(const std::string& team_id,
+                                           const ListQuery& query) const {
+  std::vector<Sandbox> page;
+  if (query.ascending) {
+    page = find(team_id, query);
+    std::erase_if(page, [&](const Sandbox& sandbox) {
+      return query.after && !is_after(sandbox, *query.after);
+    });
+    page.resize(std::min(page.size(), query.limit + 1));
+    return page;
+  }
+  control::ListRequest request = request_of(team_id, query);
+  request.limit = query.limit + 1;
+  if (query.after) {
+    request.after = control::ListCursor{query.after->at, query.after->id};
+  }
+  for (bool more = true; more && page.size() <= query.limit;) {
+    auto some = parts_.sandboxes.list(request);
+    more = some.has_more;
+    for (Sandbox& sandbox : some.sandboxes) {
+      request.after = control::ListCursor{sandbox.created_at, sandbox.id};
+      if (page.size() <= query.limit && matches(sandbox, query)) {
+        page.push_back(std::move(sandbox));
+      }
+    }
+  }
+  return page;
+}
+
+std::size_t ListRoutes::count_running(const std::string& team_id, const ListQuery& query) const {
+  const control::ListRequest request = request_of(team_id, query);
+  std::size_t count = 0;
+  parts_.sandboxes.each([&](const Sandbox& row) {
+    const bool counts = row.team_id == team_id && is_running(row) && matches(row, query) &&
+                        (!request.template_name || row.template_name == *request.template_name) &&
+                        std::ranges::all_of(query.metadata, [&](const auto& wanted) {
+                          const auto found = row.labels.find(wanted.first);
+                          return found != row.labels.end() && found->second == wanted.second;
+                        });
+    count += counts ? 1 : 0;
+  });
+  return count;
+}
+
 Task<> ListRoutes::list(E2bExchange& exchange) {
   CO_TRY(const ListQuery query, parse_list_query(exchange.request().query));
-  CO_TRY(const auto found, find(exchange.principal().team_id, query));
+  const std::string& team_id = exchange.principal().team_id;
   http::Headers headers;
   if (query.running) {
-    headers.add("X-Total-Running", std::to_string(std::ranges::count_if(found, is_running)));
+    headers.add("X-Total-Running", std::to_string(count_running(team_id, query)));
+  }
+  auto found = find_page(team_id, query);
+  if (found.size() > query.limit) {
+    found.pop_back();
+    const Sandbox& last = found.back();
+    headers.add("X-Next-Token", format_page_token({last.created_at, last.id, query.ascending}));
   }
   Json page = Json::array();
-  const Sandbox* last = nullptr;
   for (const Sandbox& sandbox : found) {
-    if (query.after && !is_after(sandbox, *query.after)) {
-      continue;
-    }
-    if (page.as_array()->size() == query.limit) {
-      headers.add("X-Next-Token", format_page_token({last->created_at, last->id, query.ascending}));
-      break;
-    }
-    last = &sandbox;
     page.push(listed_json(parts_, sandbox));
   }
   co_return co_await exchange.respond_json(200, page, std::move(headers));
@@ -85,7 +131,7 @@ Task<> ListRoutes::list_running(E2bExchange& exchange) {
   if (const auto metadata = http::query_value(exchange.request().query, "metadata")) {
     CO_TRY(query.metadata, parse_metadata(*metadata));
   }
-  CO_TRY(const auto found, find(exchange.principal().team_id, query));
+  const auto found = find(exchange.principal().team_id, query);
   Json all = Json::array();
   for (const Sandbox& sandbox : found) {
     all.push(listed_json(parts_, sandbox));

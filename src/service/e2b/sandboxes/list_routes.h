@@ -15,9 +15,12 @@ class ListRoutes {
  private:
   Task<> list(E2bExchange& exchange);
   Task<> list_running(E2bExchange& exchange);
+  control::ListRequest request_of(const std::string& team_id, const ListQuery& query) const;
   // In order, all pages.
-  Result<std::vector<control::Sandbox>> find(const std::string& team_id,
-                                             const ListQuery& query) const;
+  std::vector<control::Sandbox> find(const std::string& team_id, const ListQuery& query) const;
+  // In order, the page and one more when there is one.
+  std::vector<control::Sandbox> find_page(const std::string& team_id, const ListQuery& query) const;
+  std::size_t count_running(const std::string& team_id, const ListQuery& query) const;
 
   SandboxParts parts_;
 };
