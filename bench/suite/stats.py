@@ -12,6 +12,7 @@ MOST_SPREAD = 0.6
 # How far the medians of the thirds of a block may be apart: of the reference, and of the ratio.
 MOST_DRIFT = 1.35
 FEWEST_SAMPLES = 5
+FEWEST_PAIRS = 16
 
 
 def percentile(values, share):
@@ -92,6 +93,27 @@ def ratio(above, below, reference):
     if reasons:
         return Ratio(None, reasons)
     return Ratio(round(median(above) / median(below), 3), [])
+
+
+def middle(values):
+    """Between which values the median of what was sampled lies, with 95 % certainty; whatever the
+    distribution: these are ranks."""
+    ordered, half = sorted(values), len(values) / 2
+    reach = 0.98 * math.sqrt(len(values))
+    return (ordered[max(0, math.floor(half - reach))],
+            ordered[min(len(values) - 1, math.ceil(half + reach) - 1)])
+
+
+def paired_ratio(above, below):
+    """The median of above[i] / below[i], each pair measured within moments: what disturbs one
+    disturbs the other. Noise makes the middle wide, and a wide middle is no ratio."""
+    pairs = [one / other for one, other in zip(above, below) if other]
+    if len(pairs) < FEWEST_PAIRS:
+        return Ratio(None, [f"{len(pairs)} pairs"])
+    low, high = middle(pairs)
+    if high / low > MOST_DRIFT:
+        return Ratio(None, [f"between {low:.2f} and {high:.2f}"])
+    return Ratio(round(median(pairs), 3), [])
 
 
 def most_quiet(attempt, tries=3):

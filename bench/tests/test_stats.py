@@ -80,3 +80,21 @@ def test_the_quietest_of_noisy_blocks_is_kept():
         number = next(asked)
         return number, references[number]
     assert stats.most_quiet(attempt) == 1
+
+
+def test_pairs_are_compared_within_their_moment():
+    slow_hour = [10.0] * 10 + [80.0] * 10
+    assert stats.paired_ratio([1.1 * each for each in slow_hour], slow_hour).value == 1.1
+    assert not stats.paired_ratio([5.0, 40.0] * 10, [20.0] * 20).stable
+    assert stats.paired_ratio([1.0] * 15, [1.0] * 15).reasons == ["15 pairs"]
+
+
+def test_the_middle_is_where_the_median_is_and_narrows_with_samples():
+    few, many = list(range(1, 21)), list(range(1, 401))
+    for values in (few, many):
+        low, high = stats.middle(values)
+        assert low < stats.median(values) < high
+    spans = [(high - low) / len(values) for values in (few, many)
+             for low, high in [stats.middle(values)]]
+    assert spans[1] < spans[0] / 3
+    assert stats.middle([7.0] * 20) == (7.0, 7.0)
