@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/before_abort.h"
+
 namespace atl {
 namespace {
 
@@ -122,7 +124,12 @@ Error errno_error(std::string_view what) {
   return errno_error(what, errno);
 }
 
+constinit std::atomic<void (*)()> before_abort{nullptr};
+
 void check_failed(const char* condition, const char* file, int line) {
+  if (const auto run = before_abort.load()) {
+    run();
+  }
   std::fprintf(stderr, "atoll: broken invariant: %s (%s:%d)\n", condition, file, line);
   std::abort();
 }

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <ctime>
 
+#include "base/before_abort.h"
 #include "base/log_gather.h"
 #include "base/strings.h"
 
@@ -37,7 +39,8 @@ constexpr std::string_view level_name(LogLevel level) {
   return "error";
 }
 
-constexpr std::size_t kMaxGatheredBytes = std::size_t{16} * 1024;
+// Others write to the same pipe: what is no longer than this arrives in one piece.
+constexpr std::size_t kMaxGatheredBytes = PIPE_BUF;
 
 void write_lines(std::string_view lines) {
   // A log line that cannot be written has nowhere to be reported.
@@ -144,6 +147,9 @@ void log_write(LogLevel level, std::string_view message, std::initializer_list<L
     write_lines(line);
     return;
   }
+  if (mine.lines.size() + line.size() > kMaxGatheredBytes) {
+    mine.flush();
+  }
   mine.lines += line;
   if (level > LogLevel::kInfo || mine.lines.size() >= kMaxGatheredBytes) {
     mine.flush();
@@ -152,6 +158,7 @@ void log_write(LogLevel level, std::string_view message, std::initializer_list<L
 
 void log_gather() {
   gathered().on = true;
+  before_abort = log_flush;
 }
 
 void log_flush() {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <thread>
 
 #include "base/fd.h"
@@ -79,6 +81,43 @@ TEST_F(LogGatherTest, ManyLinesAreNotKept) {
     EXPECT_EQ(written(), "a");
   }};
   thread.join();
+}
+
+// Other processes write to the same pipe, and must not come in the middle of a line.
+TEST_F(LogGatherTest, EachWriteIsOfWholeLinesAndOnePieceForAPipe) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK | O_DIRECT), 0);  // keeps writes apart
+  const Fd reading{ends[0]};
+  const Fd writing{ends[1]};
+  ASSERT_EQ(::dup2(writing.get(), STDERR_FILENO), STDERR_FILENO);
+  std::thread thread{[] {
+    log_gather();
+    for (int i = 0; i < 200; ++i) {
+      LOG_INFO("a line", {"number", i});
+    }
+  }};
+  thread.join();
+  char buffer[65536];
+  std::size_t lines = 0;
+  std::size_t writes = 0;
+  for (ssize_t got = 0; (got = ::read(reading.get(), buffer, sizeof buffer)) > 0; ++writes) {
+    EXPECT_LE(got, PIPE_BUF);
+    EXPECT_EQ(buffer[got - 1], '\n');
+    lines += static_cast<std::size_t>(std::count(buffer, buffer + got, '\n'));
+  }
+  EXPECT_EQ(lines, 200U);
+  EXPECT_LT(writes, 50U);
+}
+
+using LogGatherDeathTest = LogGatherTest;
+TEST_F(LogGatherDeathTest, ABrokenInvariantShowsWhatLedToIt) {
+  EXPECT_DEATH(
+      {
+        log_gather();
+        LOG_INFO("the last thing that was done");
+        CHECK(before_.get() < 0);
+      },
+      "the last thing that was done(.|\n)*broken invariant");
 }
 
 TEST_F(LogGatherTest, TheEndOfTheThreadLosesNothing) {

@@ -181,7 +181,8 @@ Duration Sandboxes::hold_patience(const Entry& entry) {
 
 Task<> Sandboxes::change(Entry& entry, store::Transition transition, store::Durability durability) {
   const store::Expected expected = expected_row(entry);
-  transition.updated_at = clock_.now();
+  // A moment of creation may be ahead of the clock, see make_entry().
+  transition.updated_at = std::max(clock_.now(), entry.row.created_at);
   const auto event = event_of(entry.row, status_name(transition.status), transition.updated_at);
   auto changed = co_await store_.run([&](store::Store& store) {
     return store.change_sandbox(entry.row.id, expected, transition, event, durability);
