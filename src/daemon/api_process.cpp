@@ -358,7 +358,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   io::FileSender file_sender{reactor, body_threads, kManySentFiles};
   http::Server server{reactor, std::move(port), std::move(handler),
                       limits,  metrics,         {.tls = tls, .files = &file_sender}};
-  // Connections queue from here on.
+  // Connections queue from here on, and whoever is told so can read how we got here.
+  log_flush();
   CO_TRY_DO(report_ready(options.common.ready_fd, std::to_string(server.port())));
   Serving serving{co_await current_context(), server};
   serving.add("identity", identity.run());

@@ -123,7 +123,7 @@ def test_unknown_routes_are_told_in_e2bs_words_and_logged(e2b, server):
     answer = e2b.expect(404, "GET", "/v7/flying-sandboxes",
                         headers={"User-Agent": "e2b-js-sdk/9.9.9"})
     assert "/v7/flying-sandboxes" in answer.json["message"]
-    assert "e2b-js-sdk/9.9.9" in server.log()
+    wait_until(lambda: "e2b-js-sdk/9.9.9" in server.log(), 5, "the request in the log")
     e2b.expect(404, "PATCH", "/sandboxes/x")
 
 
