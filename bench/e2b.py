@@ -30,7 +30,7 @@ def measure(server, place, rounds, authority=None):
     if authority:
         environment["NODE_EXTRA_CA_CERTS"] = str(authority)
     done = subprocess.run(["node", place / "e2b.mjs", str(rounds)], env=environment,
-                          stdout=subprocess.PIPE, text=True, timeout=3600)
+                          stdout=subprocess.PIPE, text=True, timeout=1500)
     if done.returncode != 0:
         raise SystemExit(f"bench: the SDK failed; log of the server:\n{server.log()}")
     return json.loads(done.stdout)

@@ -219,7 +219,7 @@ class Bench:
                 text = place(command)
                 good = re.search(r"(\d+) 2xx", text)
                 rate = re.search(r"finished in [^,]*, ([0-9.]+) req/s", text)
-                assert good and int(good.group(1)) > 0, (name, text)
+                assert good and int(good.group(1)) == count, (name, text)
                 values[name].append(float(rate.group(1)))
         return values
 

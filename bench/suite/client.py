@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from suite import stats
+from suite import programs, stats
 
 JSON = "application/json"
 # crun refuses hosts where cgroup v1 and v2 both have controllers. Contestants therefore run in a
@@ -90,9 +90,9 @@ class Client:
             json.dump(plan, file)
             file.flush()
             try:
-                done = subprocess.run([*(APART if apart else []), self.program, file.name],
-                                      stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                      timeout=LONGEST_PLAN_SECONDS + seconds)
+                done = programs.run([*(APART if apart else []), self.program, file.name],
+                                    LONGEST_PLAN_SECONDS + seconds, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
             except subprocess.TimeoutExpired as late:
                 names = ", ".join(each["name"] for each in contestants)
                 raise Failed(f"{names}: not done after {late.timeout:.0f} s") from late

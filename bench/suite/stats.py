@@ -86,6 +86,8 @@ def ratio(above, below, reference):
     """median(above) / median(below), or the refusal to give it."""
     if not above or not below:
         return Ratio(None, ["nothing was measured"])
+    if not all(median(each) for each in (*thirds(above), *thirds(below))):
+        return Ratio(None, ["too short to be measured"])
     reasons = disturbances(reference)
     parts = [median(one) / median(other) for one, other in zip(thirds(above), thirds(below))]
     if not reasons and max(parts) / min(parts) > MOST_DRIFT:

@@ -31,9 +31,10 @@ def test_requests_per_second_are_grouped_by_turn():
     assert [row[0] for row in rows] == list(names)
 
 
-def test_requests_that_are_all_refused_are_a_failure():
-    with pytest.raises(Failed, match="nothing well"):
-        http.collect(line("atoll, HTTP/1.1", 1000, good=0))
+@pytest.mark.parametrize("good", [0, 9999])
+def test_a_refused_request_is_a_failure(good):
+    with pytest.raises(Failed, match=f"{good} of 10000 well"):
+        http.collect(line("atoll, HTTP/1.1", 1000, good=good))
 
 
 def test_a_peer_that_moves_gives_no_ratio():

@@ -61,6 +61,12 @@ def test_nothing_measured_is_no_ratio():
     assert not stats.ratio([], quiet(10), quiet(5)).stable
 
 
+@pytest.mark.parametrize("above, below", [([0.0] * 12, [1.0] * 12), ([1.0] * 12, [0.0, 0.0] + [1.0] * 10)])
+def test_what_is_too_short_to_be_measured_is_no_ratio(above, below):
+    refused = stats.ratio(above, below, [1.0] * 12)
+    assert not refused.stable and refused.reasons == ["too short to be measured"]
+
+
 def test_a_block_is_repeated_until_it_is_quiet():
     references = [[5, 20] * 30, quiet(5), [5, 20] * 30]
     asked = []

@@ -148,7 +148,12 @@ def count_calls(pid, command):
         run(command)
     finally:
         counter.terminate()
-        _, told = counter.communicate(timeout=60)
+        try:
+            _, told = counter.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            counter.kill()  # it must not stay attached to the server
+            counter.communicate()
+            raise
     total = re.search(r"^100\.00 +[\d.]+ +\d+ +(\d+) .*total$", told, re.MULTILINE)
     return int(total.group(1)) if total else None
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from suite import stats
+from suite import programs, stats
 from suite.client import Failed
 from suite.place import TOP
 from suite.tables import milliseconds, table
@@ -17,8 +17,8 @@ def run(place, script, *words):
     """The figures of a script beside this package; what it prints goes on to our reader."""
     results = place.work / f"{script}.json"
     try:
-        done = subprocess.run(["/usr/bin/python3", TOP / "bench" / script, *words, "--json", results],
-                              stdin=subprocess.DEVNULL, stdout=sys.stdout, timeout=MOST_SECONDS)
+        done = programs.run(["/usr/bin/python3", TOP / "bench" / script, *words, "--json", results],
+                            MOST_SECONDS, stdout=sys.stdout)
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{script} was not done after {MOST_SECONDS} s") from late
     if done.returncode != 0:
