@@ -57,10 +57,15 @@ def storm(figures, count):
 
 
 def growth(figures):
+    """Of the server that has them; and of one that has not, because what many sandboxes cost
+    everybody on the machine is their growth too."""
     most = at(figures, "growth", "most")
     for name, told in (at(figures, "growth", "flat") or {"everything": None}).items():
+        yield judged(6, f"{name}: ≤ 1.3 × from 1 to {most or '5,000'} live sandboxes", told,
+                     lambda value: value <= 1.3)
+    for name, told in (at(figures, "growth", "everybody") or {}).items():
         if name != "spawn, unsandboxed":
-            yield judged(6, f"{name}: ≤ 1.3 × from 1 to {most or '5,000'} live sandboxes", told,
+            yield judged(6, f"{name}: ≤ 1.3 × beside {most} of another server", told,
                          lambda value: value <= 1.3)
 
 
