@@ -24,6 +24,7 @@
 #include "base/strings.h"
 #include "runtime/cell_fixture.h"
 #include "runtime/namespaces/capability_set.h"
+#include "runtime/namespaces/guest_image.h"
 #include "runtime/test_guest.h"
 
 namespace atl::runtime::testing {
@@ -280,22 +281,30 @@ TEST_F(IsolationTest, ACellHasSixFileSystemsOfItsOwn) {
   ASSERT_TRUE(one) << one.error().message;
   const auto two = create("two");
   ASSERT_TRUE(two) << two.error().message;
-  const auto devices_of = [&](const char* id) {
-    std::set<std::string> devices;
+  const auto places_of = [&](const char* id) {  // by device
+    std::map<std::string, std::set<std::string>> places;
     const std::string mounts = ask(id, "cat /proc/self/mountinfo");
     for (const std::string_view line : split(mounts, '\n')) {
       if (const auto fields = split(line, ' '); fields.size() > 4) {
-        devices.emplace(fields[2]);
+        places[std::string{fields[2]}].emplace(fields[4]);
       }
     }
-    return devices;
+    return places;
   };
-  std::set<std::string> own = devices_of("one");
-  for (const std::string& device : devices_of("two")) {
-    own.erase(device);  // that of the guest's program
+  const auto places = places_of("one");
+  const auto others = places_of("two");
+  std::set<std::string> shared_places;
+  std::size_t own = 0;
+  for (const auto& [device, mounted] : places) {
+    if (others.contains(device)) {
+      shared_places.insert(mounted.begin(), mounted.end());
+    } else {
+      ++own;
+    }
   }
   // The root, /proc, /dev with /dev/shm and the directories of /sys, /dev/pts, /dev/mqueue, sysfs.
-  EXPECT_LE(own.size(), 6U);
+  EXPECT_EQ(own, 6U);
+  EXPECT_EQ(shared_places, std::set<std::string>{namespaces::kGuestPath});
 }
 
 TEST_F(IsolationTest, PartsOfOneFileSystemAllowWhatTheirPlaceAllows) {

@@ -2,10 +2,14 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
 #include "runtime/namespaces/cell_init.h"
@@ -19,25 +23,29 @@ namespace {
 
 // Only what is touched costs anything.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
+constexpr std::size_t kGuardBytes = std::size_t{64} * 1024;  // a page everywhere
+// For a thread that has only to be woken; whoever kills a child has waited for its death before.
+constexpr std::chrono::seconds kReturnTime{5};
 
 #if defined(__x86_64__)
 constexpr bool kCanLend = true;
 
 // The child runs on the stack that `arguments` name and never returns. Returns the child's pid, or
 // the negative number of an error.
+// `run` and `plan` are where the kernel leaves them alone.
 long clone3_onto_stack(clone_args* arguments, void (*run)(const CellPlan&), const CellPlan* plan) {
   long result = SYS_clone3;
   asm volatile(
       "syscall\n\t"
       "test %%rax, %%rax\n\t"
       "jnz 1f\n\t"
-      "xor %%ebp, %%ebp\n\t"
-      "mov %[plan], %%rdi\n\t"
-      "call *%[run]\n\t"
+      "xor %%ebp, %%ebp\n\t"  // the last frame of a backtrace
+      "mov %%rdx, %%rdi\n\t"
+      "call *%%rbx\n\t"
       "ud2\n"
       "1:"
       : "+a"(result)
-      : "D"(arguments), "S"(sizeof *arguments), [run] "r"(run), [plan] "r"(plan)
+      : "D"(arguments), "S"(sizeof *arguments), "b"(run), "d"(plan)
       : "rcx", "r11", "memory", "cc");
   return result;
 }
@@ -65,6 +73,38 @@ class SignalBlock {
   sigset_t before_{};
 };
 
+// The child's, with a guard below: what overflows it dies instead of writing into the node.
+class ChildStack {
+ public:
+  static Result<ChildStack> make() {
+    constexpr std::size_t kAll = kGuardBytes + kStackBytes;
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+    void* const all = ::mmap(nullptr, kAll, PROT_NONE, kFlags, -1, 0);
+    if (all == MAP_FAILED) {
+      return fail_errno("making the stack of a cell's child");
+    }
+    ChildStack stack{static_cast<std::byte*>(all)};
+    if (::mprotect(stack.bottom(), kStackBytes, PROT_READ | PROT_WRITE) != 0) {
+      return fail_errno("making the stack of a cell's child");
+    }
+    return stack;
+  }
+  ~ChildStack() {
+    if (all_ != nullptr) {
+      ::munmap(all_, kGuardBytes + kStackBytes);
+    }
+  }
+  ChildStack(ChildStack&& other) noexcept : all_(std::exchange(other.all_, nullptr)) {}
+  ChildStack& operator=(ChildStack&&) = delete;
+
+  std::byte* bottom() const { return all_ + kGuardBytes; }
+
+ private:
+  explicit ChildStack(std::byte* all) : all_(all) {}
+
+  std::byte* all_;
+};
+
 Error clone_error(int error_number) {
   Error error = errno_error("making the cell's namespaces", error_number);
   if (error_number == ENOSPC || error_number == EUSERS) {
@@ -75,20 +115,22 @@ Error clone_error(int error_number) {
   return error;
 }
 
-clone_args make_arguments(const CellPlan& plan, const CgroupPlaces& places, int& pidfd) {
+// The kernel writes `pidfd` before the child's first instruction, and it also does so for a clone
+// that fails afterwards: it means something only when the clone is known to have succeeded.
+clone_args make_arguments(const PlannedCell& cell, int& pidfd) {
   clone_args arguments{};
   arguments.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
   arguments.flags |= CLONE_FILES;  // until the child's first step, see own_descriptors.cpp
-  if (!plan.restore) {
+  if (!cell.plan.restore) {
     arguments.flags |= CLONE_NEWPID;  // else criu makes it
   }
-  if (plan.resolver_file == nullptr) {
+  if (cell.plan.resolver_file == nullptr) {
     arguments.flags |= CLONE_NEWNET;
   }
   arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
-  if (places.version2) {
+  if (cell.places.version2) {
     arguments.flags |= CLONE_INTO_CGROUP;
-    arguments.cgroup = static_cast<std::uint64_t>(places.version2.get());
+    arguments.cgroup = static_cast<std::uint64_t>(cell.places.version2.get());
   }
   // No exit signal: the node's other waits for children never see a cell.
   arguments.exit_signal = 0;
@@ -110,82 +152,148 @@ Child::~Child() {
   }
 }
 
-CellClone::CellClone(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner,
-                     Fd child_channel)
-    : plan_(plan), places_(places), owner_(owner), child_channel_(std::move(child_channel)) {}
+// Everything that the child and the thread that stands still for it use. Both may need it for
+// longer than CellClone lives, so the thread shares it; whoever is last takes it down.
+struct CellClone::Loan {
+  Loan(std::shared_ptr<const PlannedCell> planned, Fd channel, ChildStack child_stack)
+      : cell(std::move(planned)),
+        child_channel(std::move(channel)),
+        stack(std::move(child_stack)) {}
+  // A child that nobody took does not live on.
+  ~Loan() {
+    if (made && !taken) {
+      const Child child{pid, Fd{pidfd}};
+    }
+  }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
 
-Result<BegunCell> CellClone::begin(int channel, int timeout_ms) {
-  return kCanLend && !plan_.restore ? begin_with_loan(channel, timeout_ms)
-                                    : begin_with_copy(channel, timeout_ms);
-}
+  Child take() {
+    taken = true;
+    return Child{pid, Fd{pidfd}};
+  }
+  Result<> clone();
+  void run() {
+    auto result = clone();
+    child_channel.reset();
+    cloned.set_value(std::move(result));
+  }
 
-Result<> CellClone::clone_with_copy() {
-  clone_args arguments = make_arguments(plan_, places_, pidfd_);
+  const std::shared_ptr<const PlannedCell> cell;
+  Fd child_channel;
+  const ChildStack stack;
+  // Written by the kernel, see make_arguments: to be read after the child's first word, which shows
+  // that there is one, or when `made`.
+  int pid = 0;
+  int pidfd = -1;
+  bool made = false;   // the thread's alone while it runs
+  bool taken = false;  // CellClone's alone
+  std::promise<Result<>> cloned;
+};
+
+// Returns when the child executes its program or has ended, or when there is none.
+Result<> CellClone::Loan::clone() {
+  clone_args arguments = make_arguments(*cell, pidfd);
+  arguments.flags |= CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID;
+  arguments.parent_tid = reinterpret_cast<std::uint64_t>(&pid);
+  arguments.stack = reinterpret_cast<std::uint64_t>(stack.bottom());
+  arguments.stack_size = kStackBytes;
   const SignalBlock block;
   OwnerIdentity identity;
-  TRY_DO(identity.take(owner_));
-  const long pid = clone3_call(&arguments);
-  if (pid == 0) {
-    run_cell_init(plan_);
-  }
-  const int error_number = errno;
+  TRY_DO(identity.take(cell->spec.uid_base));
+  const long result = clone3_onto_stack(&arguments, run_cell_init, &cell->plan);
   identity.give_back();
-  if (pid < 0) {
-    return fail(clone_error(error_number));
+  if (result < 0) {
+    return fail(clone_error(static_cast<int>(-result)));
   }
-  pid_ = static_cast<int>(pid);
+  made = true;
   return {};
 }
 
+CellClone::CellClone(std::shared_ptr<const PlannedCell> cell, Fd child_channel, Memory memory)
+    : cell_(std::move(cell)),
+      child_channel_(std::move(child_channel)),
+      lends_(kCanLend && memory == Memory::kLent && !cell_->plan.restore) {}
+
+CellClone::~CellClone() {
+  if (loan_ != nullptr) {
+    [[maybe_unused]] const auto cloned = end_loan();
+  }
+}
+
+Result<BegunCell> CellClone::begin(int channel, int timeout_ms) {
+  if (lends_) {
+    const auto lent = lend();
+    if (lent) {
+      return begin_with_loan(channel, timeout_ms);
+    }
+    LOG_WARN("a cell's child gets a copy of the memory", {"error", lent.error()});
+  }
+  return begin_with_copy(channel, timeout_ms);
+}
+
 Result<BegunCell> CellClone::begin_with_copy(int channel, int timeout_ms) {
-  TRY_DO(clone_with_copy());
-  Child child{pid_, Fd{pidfd_}};
+  int pidfd = -1;
+  clone_args arguments = make_arguments(*cell_, pidfd);
+  long pid = -1;
+  {
+    const SignalBlock block;
+    OwnerIdentity identity;
+    TRY_DO(identity.take(cell_->spec.uid_base));
+    pid = clone3_call(&arguments);
+    if (pid == 0) {
+      run_cell_init(cell_->plan);
+    }
+    const int error_number = errno;
+    identity.give_back();
+    if (pid < 0) {
+      return fail(clone_error(error_number));
+    }
+  }
+  Child child{static_cast<int>(pid), Fd{pidfd}};
   TRY(Fd listener, wait_for_own_descriptors(channel, child.pidfd(), timeout_ms));
   child_channel_.reset();  // not before: it was the child's too
   return BegunCell{std::move(child), std::move(listener)};
 }
 
-void CellClone::clone_with_loan() {
-  alignas(16) std::byte stack[kStackBytes];
-  clone_args arguments = make_arguments(plan_, places_, pidfd_);
-  arguments.flags |= CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID;
-  arguments.parent_tid = reinterpret_cast<std::uint64_t>(&pid_);
-  arguments.stack = reinterpret_cast<std::uint64_t>(stack);
-  arguments.stack_size = sizeof stack;
-  const SignalBlock block;
-  OwnerIdentity identity;
-  cloned_ = identity.take(owner_);
-  if (cloned_) {
-    const long pid = clone3_onto_stack(&arguments, run_cell_init, &plan_);
-    if (pid < 0) {
-      cloned_ = fail(clone_error(static_cast<int>(-pid)));
-    }
-    identity.give_back();
+// Fails when there is no room for it, and has changed nothing then.
+Result<> CellClone::lend() {
+  TRY(ChildStack stack, ChildStack::make());
+  auto loan = std::make_shared<Loan>(cell_, std::move(child_channel_), std::move(stack));
+  cloned_ = loan->cloned.get_future();
+  try {
+    sleeper_ = std::thread{[loan] { loan->run(); }};
+  } catch (const std::system_error& error) {
+    child_channel_ = std::move(loan->child_channel);
+    return fail(errno_error("making a thread for a cell's child", error.code().value()));
   }
-  child_channel_.reset();
+  loan_ = std::move(loan);
+  return {};
 }
 
 Result<BegunCell> CellClone::begin_with_loan(int channel, int timeout_ms) {
-  try {
-    sleeper_ = std::jthread{[this] { clone_with_loan(); }};
-  } catch (const std::system_error& error) {  // too many threads: then without
-    LOG_WARN("no thread for a cell's clone", {"error", error.what()});
-    return begin_with_copy(channel, timeout_ms);
-  }
   auto listener = wait_for_own_descriptors(channel, -1, timeout_ms);
   if (listener) {
-    return BegunCell{Child{pid_, Fd{pidfd_}}, *std::move(listener)};
+    return BegunCell{loan_->take(), *std::move(listener)};
   }
-  // Without a child there was nothing to wait for; one that did not get so far must not go on.
-  if (pidfd_ >= 0) {
-    [[maybe_unused]] const auto killed = kill_process(pidfd_);
+  // Whether there is a child, and which, nobody can say yet. One that comes, or waits for its
+  // mounts, ends by itself when its channel has closed.
+  ::shutdown(channel, SHUT_RDWR);
+  TRY_DO(end_loan());
+  return fail(std::move(listener).error());
+}
+
+// The error, if there was one, of the clone.
+Result<> CellClone::end_loan() {
+  const auto loan = std::exchange(loan_, nullptr);
+  if (cloned_.wait_for(kReturnTime) != std::future_status::ready) {
+    LOG_ERROR("a cell's child is stuck in the kernel and keeps the memory it borrowed",
+              {"cell", cell_->spec.id});
+    sleeper_.detach();
+    return {};
   }
   sleeper_.join();
-  if (!cloned_) {
-    return fail(std::move(cloned_).error());
-  }
-  const Child child{pid_, Fd{pidfd_}};
-  return fail(std::move(listener).error());
+  return cloned_.get();
 }
 
 }  // namespace atl::runtime::namespaces

@@ -8,16 +8,19 @@
 // is also what tells the kernel not to count the borrowed memory as the child's: a cell that runs
 // out of memory while it is built must not have the node killed.
 //
-// A child that is to run criu has its own copy, because it changes settings of its memory.
+// A child that is to run criu has its own copy, because it changes settings of its memory. So has
+// every child where the few instructions that start one on another stack are not written: on
+// anything but x86-64.
 #pragma once
 
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "runtime/namespaces/cell_plan.h"
-#include "runtime/namespaces/cgroup_tree.h"
+#include "runtime/namespaces/planned_cell.h"
 
 namespace atl::runtime::namespaces {
 
@@ -45,33 +48,37 @@ struct BegunCell {
 
 class CellClone {
  public:
-  // Everything must outlive this, and `child_channel`, the child's end, is closed here as soon as
-  // it may be: the end of file on the other one says that the child executes its program, or is
-  // dead.
-  CellClone(const CellPlan& plan, const CgroupPlaces& places, std::uint32_t owner,
-            Fd child_channel);
-  // REQUIRES: the child executes its program, or is dead.
-  ~CellClone() = default;
+  enum class Memory : std::uint8_t { kLent, kCopied };
+
+  // `child_channel`, the child's end, is closed here as soon as it may be: the end of file on the
+  // other one says that the child executes its program, or is dead. Memory is lent only where it
+  // can be.
+  CellClone(std::shared_ptr<const PlannedCell> cell, Fd child_channel,
+            Memory memory = Memory::kLent);
+  // When the child executes its program, or is dead. One that does neither is left alone with what
+  // it borrowed, after a while and with a word in the log.
+  ~CellClone();
   CellClone(const CellClone&) = delete;
   CellClone& operator=(const CellClone&) = delete;
 
-  // Returns when the child has its own table of descriptors. Called once.
+  // Returns when the child has its own table of descriptors. On failure `channel` is of no more
+  // use. Called once.
   Result<BegunCell> begin(int channel, int timeout_ms);
 
  private:
-  Result<> clone_with_copy();
-  void clone_with_loan();
+  struct Loan;
+
   Result<BegunCell> begin_with_copy(int channel, int timeout_ms);
   Result<BegunCell> begin_with_loan(int channel, int timeout_ms);
+  Result<> lend();
+  Result<> end_loan();
 
-  const CellPlan& plan_;
-  const CgroupPlaces& places_;
-  const std::uint32_t owner_;
+  std::shared_ptr<const PlannedCell> cell_;
   Fd child_channel_;
-  int pid_ = 0;  // the kernel writes both before the child's first instruction
-  int pidfd_ = -1;
-  Result<> cloned_;
-  std::jthread sleeper_;
+  bool lends_;
+  std::shared_ptr<Loan> loan_;    // the thread's too
+  std::future<Result<>> cloned_;  // there when the thread is back
+  std::thread sleeper_;
 };
 
 }  // namespace atl::runtime::namespaces

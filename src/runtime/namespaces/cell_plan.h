@@ -1,9 +1,10 @@
 // CellPlan: everything the child of clone3 touches, prepared by the parent beforehand.
 //
 // The child borrows the node's memory (cell_clone.h) while the node's threads go on, so it may
-// neither allocate nor take a lock nor write to anything but its own stack until it execs: whoever
-// holds a lock, or the memory, may be any of them. Hence plain pointers into memory that the parent
-// keeps alive and does not change.
+// neither allocate nor take a lock until it execs: whoever holds a lock, or the memory, may be any
+// of them. It writes to its own stack and, through the C library, to errno of the thread that
+// stands still for it, and to nothing else. Hence plain pointers into memory that the parent keeps
+// alive and does not change (planned_cell.h).
 #pragma once
 
 #include <linux/filter.h>

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -41,11 +42,19 @@ struct Envelope {
     } while (got < 0 && errno == EINTR);
     return got;
   }
-  // Whether exactly so many bytes of descriptors came.
+  // Whether exactly so many bytes of descriptors came; others are closed.
   bool take(int* fds, std::size_t bytes) {
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(bytes)) {
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      return false;
+    }
+    const std::size_t came = header->cmsg_len - CMSG_LEN(0);
+    if (came != bytes) {
+      int fd = -1;
+      for (std::size_t at = 0; at + sizeof fd <= came; at += sizeof fd) {
+        std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+        ::close(fd);
+      }
       return false;
     }
     std::memcpy(fds, CMSG_DATA(header), bytes);
@@ -57,6 +66,12 @@ struct Envelope {
   iovec data{&report, sizeof report};
   msghdr message{};
 };
+
+// What the kernel does with descriptors for which there is no room: it leaves them out.
+Error too_many_descriptors() {
+  return Error{Code::kResourceExhausted,
+               "the node has too many open files (raise its limit, LimitNOFILE in its unit)"};
+}
 
 }  // namespace
 
@@ -74,18 +89,27 @@ Result<Fd> wait_for_own_descriptors(int channel, int pidfd, int timeout_ms) {
   do {
     ready = ::poll(waiting, 2, timeout_ms);
   } while (ready < 0 && errno == EINTR);
+  if (ready < 0) {
+    return fail_errno("waiting for the cell's first word");
+  }
+  if (ready == 0) {
+    return fail(Code::kDeadlineExceeded, "the cell did not begin in time");
+  }
   Envelope envelope;
   const ssize_t got = waiting[0].revents != 0 ? envelope.receive(channel) : 0;
-  int listener = -1;
-  if (got == 1 && envelope.take(&listener, sizeof listener)) {
-    return Fd{listener};
+  if (got < 0 && errno != ECONNRESET) {
+    return fail_errno("receiving the cell's first word");
+  }
+  if (got == 1) {
+    int listener = -1;
+    return envelope.take(&listener, sizeof listener) ? Result<Fd>{Fd{listener}}
+                                                     : fail(too_many_descriptors());
   }
   if (got == sizeof envelope.report) {
     return fail(cell_step_error(envelope.report));
   }
-  return ready == 0 ? fail(Code::kDeadlineExceeded, "the cell did not begin in time")
-                    : fail(Code::kResourceExhausted,
-                           "the cell was killed before it began (is its memory limit too small?)");
+  return fail(Code::kResourceExhausted,
+              "the cell was killed before it began (is its memory limit too small?)");
 }
 
 int send_ready(int channel, const int (&fds)[kNetworkSocketCount]) {
@@ -107,7 +131,10 @@ Result<std::optional<CellReport>> receive_report(int channel) {
   if (envelope.take(fds, kFdBytes)) {
     report.network = NetworkSockets{Fd{fds[0]}, Fd{fds[1]}, Fd{fds[2]}};
   }
-  if (got != sizeof envelope.report || (envelope.message.msg_flags & MSG_CTRUNC) != 0) {
+  if ((envelope.message.msg_flags & MSG_CTRUNC) != 0) {
+    return fail(too_many_descriptors());
+  }
+  if (got != sizeof envelope.report) {
     return fail(Code::kInternal, "a cell said something unknown");
   }
   report.step = envelope.report;

@@ -8,9 +8,8 @@
 #include <sys/un.h>
 
 #include <cerrno>
-#include <cstring>
 
-#include "base/random.h"
+#include "base/fault_point.h"
 #include "base/strings.h"
 #include "runtime/namespaces/cell_clone.h"
 #include "runtime/namespaces/cell_identity.h"
@@ -30,85 +29,10 @@ namespace atl::runtime::namespaces {
 namespace {
 
 constexpr int kCreateTimeoutMs = 30'000;
-// Per process: enough for every server, and 4096 processes of a cell must not be able to hold what
-// fs.file-max allows the whole host many times over.
-constexpr rlim_t kOpenFiles = 1U << 16;
-constexpr rlim_t kCoreBytes = 1;  // see set_resource_limits
 // Above the host's services, so the host sheds sandboxes first when it runs out of memory.
 constexpr std::string_view kOomScore = "200";
 // As many as the guest serves at once: a burst waits, it is not refused.
 constexpr int kGuestBacklog = 1024;
-constexpr const char* kHostResolver = "/etc/resolv.conf";
-constexpr std::size_t kMaxResolverBytes = std::size_t{64} * 1024;
-constexpr std::uint64_t kShmBytesWithoutLimit = 1ULL << 30;
-// What criu is told by file: its protocol has no words for a directory by name.
-constexpr const char* kRestoreSettingsText = "work-dir /dev/.restore/work\n";
-
-// The texts a plan points into.
-struct PlanTexts {
-  std::string overlay_options;
-  std::string tmp_options;
-  std::string hostname_file;
-  std::string hosts_file;
-  std::string own_hosts_line;
-  std::string machine_id_file;
-  std::string boot_id_file;
-  std::string resolver_file;
-  std::string time_offsets;
-  sockaddr_un guest_socket{};
-};
-
-std::uint64_t shared_memory_bytes(const CellSpec& spec) {
-  const std::uint64_t memory = spec.limits.memory_bytes;
-  return memory == 0 ? kShmBytesWithoutLimit : memory / 2;
-}
-
-Result<PlanTexts> make_texts(const CellSpec& spec) {
-  PlanTexts texts;
-  texts.overlay_options = "lowerdir=";
-  for (std::size_t i = 0; i < spec.lower_dirs.size(); ++i) {
-    texts.overlay_options += concat(i == 0 ? "" : ":", LayerName{i}.text);
-  }
-  texts.overlay_options +=
-      concat(",upperdir=", kStageUpper, "/upper,workdir=", kStageUpper, "/work,userxattr");
-  texts.tmp_options = concat("mode=1777,nr_inodes=65536,size=", shared_memory_bytes(spec));
-  texts.hostname_file = spec.hostname + "\n";
-  texts.own_hosts_line = concat("127.0.1.1\t", spec.hostname, "\n");
-  texts.hosts_file = concat("127.0.0.1\tlocalhost\n", texts.own_hosts_line,
-                            "::1\tlocalhost ip6-localhost ip6-loopback\n");
-  texts.machine_id_file = random_hex(32) + "\n";
-  texts.boot_id_file = make_boot_id();
-  if (spec.host_network) {
-    // A host without the file resolves through its default, a server on its own loopback device.
-    auto resolver = read_file(kHostResolver, kMaxResolverBytes);
-    if (!resolver && resolver.error().code != Code::kNotFound) {
-      return fail(std::move(resolver).error());
-    }
-    texts.resolver_file = resolver ? *std::move(resolver) : std::string{};
-  }
-  texts.guest_socket.sun_family = AF_UNIX;
-  if (spec.guest_socket.size() >= sizeof texts.guest_socket.sun_path) {
-    return fail(Code::kInvalidArgument, concat("socket path is too long: ", spec.guest_socket));
-  }
-  std::memcpy(texts.guest_socket.sun_path, spec.guest_socket.c_str(), spec.guest_socket.size());
-  if (!spec.from_dump.empty()) {
-    TRY(texts.time_offsets, time_offsets_of(spec.from_dump));
-    // The same as before, unless the processes go on as somebody else.
-    if (const auto before = read_file(dumped_boot_id(spec.from_dump));
-        before && disk_belongs_to(spec.upper_dir, spec.id)) {
-      texts.boot_id_file = *before;
-    }
-  }
-  return texts;
-}
-
-CellPlan::Identity decide_identity(const CellSpec& spec) {
-  if (spec.anonymous) {
-    return CellPlan::Identity::kFillIn;
-  }
-  return disk_belongs_to(spec.upper_dir, spec.id) ? CellPlan::Identity::kKeep
-                                                  : CellPlan::Identity::kRenew;
-}
 
 // In the order that cell_root.h says.
 Result<std::vector<Fd>> make_mounts(const CellBlueprint& blueprint, const CellSpec& spec,
@@ -222,67 +146,32 @@ Result<std::optional<NetworkSockets>> wait_for_exec(int channel) {
 
 }  // namespace
 
-Result<Cell> spawn_cell(const CellBlueprint& blueprint, const CgroupPlaces& places,
-                        const CellSpec& spec) {
+Result<Cell> spawn_cell(std::shared_ptr<const CellBlueprint> blueprint, CgroupPlaces places,
+                        CellSpec wanted) {
   int pair[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return fail_errno("making the cell's channel");
   }
   const Fd ours{pair[0]};
   Fd theirs{pair[1]};
-  TRY(const PlanTexts texts, make_texts(spec));
-  const sock_fprog filter{static_cast<unsigned short>(blueprint.seccomp_filter.size()),
-                          const_cast<sock_filter*>(blueprint.seccomp_filter.data())};
-  std::vector<int> cgroup_fds;
-  cgroup_fds.reserve(places.tasks.size());
-  for (const Fd& tasks : places.tasks) {
-    cgroup_fds.push_back(tasks.get());
-  }
-  std::vector<const char*> mount_targets;
-  for (const VolumeMount& volume : spec.mounts) {
-    mount_targets.push_back(volume.target.c_str());
-  }
-  const CellPlan plan{
-      .channel_fd = theirs.get(),
-      .cgroup_fds = cgroup_fds,
-      .stage_dir = blueprint.stage_dir.c_str(),
-      .hostname = spec.hostname.c_str(),
-      .overlay_options = texts.overlay_options.c_str(),
-      // As large as shared memory may be, and counted like it.
-      .tmp_options = spec.ephemeral_tmp ? texts.tmp_options.c_str() : nullptr,
-      .identity = decide_identity(spec),
-      .hostname_file = texts.hostname_file.c_str(),
-      .hosts_file = texts.hosts_file.c_str(),
-      .own_hosts_line = texts.own_hosts_line.c_str(),
-      .machine_id_file = texts.machine_id_file.c_str(),
-      .boot_id_file = texts.boot_id_file.c_str(),
-      .resolver_file = spec.host_network ? texts.resolver_file.c_str() : nullptr,
-      .network =
-          spec.egress && !spec.host_network && blueprint.network ? &*blueprint.network : nullptr,
-      .layer_count = spec.lower_dirs.size(),
-      .mount_targets = mount_targets,
-      .mount_is_root = spec.mount_is_root,
-      .view_count = spec.view_dirs.size(),
-      .proc_masks = blueprint.proc_masks,
-      .seccomp = &filter,
-      .landlock_abi = blueprint.landlock_abi,
-      .open_files = spec.from_dump.empty() ? kOpenFiles : RLIM_INFINITY,
-      .core_bytes = kCoreBytes,
-      .restore = !spec.from_dump.empty(),
-      .restore_settings = kRestoreSettingsText,
-      .time_offsets = texts.time_offsets.empty() ? nullptr : texts.time_offsets.c_str()};
-  CellClone clone{plan, places, spec.uid_base, std::move(theirs)};
+  TRY(const auto planned,
+      plan_cell(std::move(blueprint), std::move(places), std::move(wanted), theirs.get()));
+  const CellSpec& spec = planned->spec;
+  const CellPlan& plan = planned->plan;
+  CellClone clone{planned, std::move(theirs)};
   TRY(BegunCell begun, clone.begin(ours.get(), kCreateTimeoutMs));
   Child& child = begun.child;
-  TRY_DO(name_listener(begun.listener.get(), texts.guest_socket));
+  TRY_DO(name_listener(begun.listener.get(), planned->texts.guest_socket));
   begun.listener.reset();
-  const auto start_time = outfit_child(blueprint, spec, child, ours.get());
+  ATOLL_FAULT_POINT("runtime.create.begun");
+  const auto start_time = outfit_child(*planned->blueprint, spec, child, ours.get());
   if (!start_time) {
     return fail(start_time.error());
   }
+  ATOLL_FAULT_POINT("runtime.create.outfitted");
   Cell cell;
   if (plan.restore) {
-    TRY(cell, restore_cell(ours.get(), spec, {child.pid(), blueprint.proc_masks}));
+    TRY(cell, restore_cell(ours.get(), spec, {child.pid(), planned->blueprint->proc_masks}));
   } else {
     TRY(cell.network, wait_for_exec(ours.get()));
   }

@@ -89,14 +89,16 @@ Result<> empty_directory(const std::string& path) {
 class NamespacesRuntime final : public Runtime {
  public:
   NamespacesRuntime(CellBlueprint blueprint, CgroupTree cgroups, CriuTools tools, Egress egress)
-      : blueprint_(std::move(blueprint)), cgroups_(std::move(cgroups)), tools_(std::move(tools)) {
+      : blueprint_(std::make_shared<const CellBlueprint>(std::move(blueprint))),
+        cgroups_(std::move(cgroups)),
+        tools_(std::move(tools)) {
     capabilities_.name = "namespaces";
     capabilities_.egress = std::move(egress);
     capabilities_.freeze = cgroups_.does(Duty::kFreeze);
     capabilities_.memory_limit = cgroups_.does(Duty::kMemory);
     capabilities_.cpu_limit = cgroups_.does(Duty::kCpu);
     capabilities_.process_limit = cgroups_.does(Duty::kProcesses);
-    capabilities_.landlock = blueprint_.landlock_abi >= kLeastLandlockAbi;
+    capabilities_.landlock = blueprint_->landlock_abi >= kLeastLandlockAbi;
     capabilities_.memory_dump = capabilities_.freeze
                                     ? check_criu(tools_)
                                     : MemoryDumps{false, "this host's cgroups cannot freeze"};
@@ -106,7 +108,7 @@ class NamespacesRuntime final : public Runtime {
 
   Result<Cell> create(const CellSpec& spec) override {
     TRY_DO(check_spec(spec));
-    TRY(const CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
+    TRY(CgroupPlaces places, cgroups_.create(spec.id, spec.limits));
     const bool restore = !spec.from_dump.empty();
     CellSpec checked = spec;
     if (restore) {
@@ -115,7 +117,7 @@ class NamespacesRuntime final : public Runtime {
         return spec.before_resume ? spec.before_resume() : Result<>{};
       };
     }
-    auto cell = spawn_cell(blueprint_, places, checked);
+    auto cell = spawn_cell(blueprint_, std::move(places), std::move(checked));
     if (cell && restore) {
       if (auto alone = check_members(spec.id, 0); !alone) {
         cell = fail(std::move(alone).error());
@@ -225,8 +227,8 @@ class NamespacesRuntime final : public Runtime {
       LOG_WARN("file systems of ended cells are not written yet: the kernel goes on with them");
     }
     TRY_DO(cgroups_.remove_instance());
-    TRY_DO(blueprint_.guests->close());
-    return remove_stage(blueprint_.stage_dir);
+    TRY_DO(blueprint_->guests->close());
+    return remove_stage(blueprint_->stage_dir);
   }
 
  private:
@@ -301,7 +303,7 @@ class NamespacesRuntime final : public Runtime {
     return pidfd && cgroups_.contains(id, pid) ? std::move(pidfd) : Fd{};
   }
 
-  CellBlueprint blueprint_;
+  std::shared_ptr<const CellBlueprint> blueprint_;
   CgroupTree cgroups_;
   CriuTools tools_;
   Capabilities capabilities_;

@@ -69,7 +69,7 @@ class TemporaryDirectory {
       ::move_mount(fds[0], "", AT_FDCWD, "l0", MOVE_MOUNT_F_EMPTY_PATH) != 0 ||
       ::move_mount(fds[1], "", AT_FDCWD, "u", MOVE_MOUNT_F_EMPTY_PATH) != 0 ||
       ::mount("overlay", "root", "overlay", 0,
-              "lowerdir=l0,upperdir=u/upper,workdir=u/work,userxattr") != 0) {
+              "lowerdir=l0,upperdir=u/upper,workdir=u/work,userxattr,index=off") != 0) {
     ::_exit(errno);
   }
   ::_exit(0);

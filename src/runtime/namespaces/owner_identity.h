@@ -5,9 +5,10 @@
 // user id at the moment of clone3. Made by root, all cells and the host's root would share one
 // budget, and one cell could use it up for everybody. So each cell is owned by its own first id.
 //
-// Only the effective id changes, only for this thread, only for the moment of the clone. Real and
-// saved id stay root's (nobody gains the right to signal or trace this thread), so does the id for
-// file access (the child still has to reach the stage in a closed data directory), and so do the
+// Only the effective id changes, only for this thread, only until the clone returns: a thread that
+// lends its memory has it until the child execs, asleep in the kernel all the while. Real and saved
+// id stay root's (nobody gains the right to signal or trace this thread), so does the id for file
+// access (the child still has to reach the stage in a closed data directory), and so do the
 // capabilities.
 #pragma once
 
