@@ -63,8 +63,9 @@ Result<bool> overwrite_block(const std::string& path, std::string_view block) {
   if (static_cast<std::size_t>(status.st_size) > block.size()) {
     return false;
   }
-  if (::pwrite(fd.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size())) {
-    return fail_errno(concat("writing ", path));
+  const ssize_t wrote = ::pwrite(fd.get(), block.data(), block.size(), 0);
+  if (wrote != static_cast<ssize_t>(block.size())) {
+    return fail(errno_error(concat("writing ", path), wrote < 0 ? errno : ENOSPC));
   }
   return true;
 }

@@ -9,9 +9,10 @@
 //   volumes a,b            what it writes to beside its upper; may be absent
 //   read_volumes a,b       what it has mounted beside these; may be absent
 //
-// The record is written before anything of the cell exists and replaced in one step afterwards, so
-// whatever a killed node leaves behind has a record that names it. Records survive a killed
-// process, not a lost machine (cells do not either), hence no fsync on the create path.
+// The record is written before anything of the cell exists and written over in one step afterwards,
+// so whatever a killed node leaves behind has a record that names it. Records survive a killed
+// process, not a lost machine (cells do not either), hence no fsync on the create path. After a
+// loss of power that of a running cell may be empty: load() makes it dead, with its id alone.
 #pragma once
 
 #include <cstdint>

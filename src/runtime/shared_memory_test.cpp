@@ -105,6 +105,23 @@ TEST_F(SharedMemoryTest, WhatIsNotInMemoryStaysOut) {
   EXPECT_EQ(::lseek(archive_.get(), 0, SEEK_END), 0);
 }
 
+// Whatever else is on the same file system.
+TEST_F(SharedMemoryTest, ADirectoryInMemoryWithoutEntriesIsNothing) {
+  char name[] = "/dev/shm/atoll-shm-XXXXXX";
+  ASSERT_NE(::mkdtemp(name), nullptr);
+  const fs::path in_memory = name;
+  std::ofstream{in_memory / "beside"} << "content";
+  fs::create_directory(in_memory / "part");
+  EXPECT_EQ(save_memory_tree((in_memory / "part").c_str(), archive_.get()), 0);
+  EXPECT_EQ(::lseek(archive_.get(), 0, SEEK_END), 0);
+  std::ofstream{in_memory / "part/file"} << "content";
+  EXPECT_EQ(save_memory_tree((in_memory / "part").c_str(), archive_.get()), 0);
+  EXPECT_GT(::lseek(archive_.get(), 0, SEEK_END), 0);
+  EXPECT_EQ(load(), 0);
+  EXPECT_EQ(stat_of("to/file").st_size, 7);
+  fs::remove_all(in_memory);
+}
+
 TEST_F(SharedMemoryTest, ADamagedFileIsRefused) {
   std::ofstream{directory_ / "from/file"} << "content";
   ASSERT_EQ(save(), 0);

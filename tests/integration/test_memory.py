@@ -350,6 +350,16 @@ def test_a_leftover_dump_goes_before_its_processes_move(create, server, dumps):
     assert [os.path.basename(path) for path in dump_directories(server)] == [f"cell-{other.id}"]
 
 
+def test_what_is_empty_is_not_in_a_dump(create, server, dumps):
+    """Each file in it is a visit to the cell when it comes back."""
+    sandbox = create()
+    assert call(sandbox, "pause", {"memory": "disk"})["memory"] == "disk"
+    dump, = dump_directories(server)
+    assert os.path.isdir(dump) and not os.path.exists(dump + "/shm")
+    assert call(sandbox, "resume")["restored"] == "memory"
+    assert sandbox.out("ls -A /dev/shm") == ""
+
+
 def test_files_with_many_names_in_shared_memory(create, server, dumps):
     """A dump is as large as the memory, not as the sum of the names."""
     sandbox = create()

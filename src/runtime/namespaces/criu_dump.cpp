@@ -104,7 +104,8 @@ Result<std::vector<std::string>> mount_places(int pid) {
   return places;
 }
 
-// Those of the cell's trees in memory that are mounted and hold something.
+// Those of the cell's trees in memory that are mounted and have entries: each file here is a visit
+// to the cell when it is restored.
 Result<> save_trees(const DumpSpec& spec, const std::vector<std::string>& places) {
   for (const MemoryTree& tree : kMemoryTrees) {
     if (std::ranges::find(places, tree.directory) == places.end()) {

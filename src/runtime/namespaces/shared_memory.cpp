@@ -349,6 +349,22 @@ int with_directory(const char* path, const auto& act) {
   return error;
 }
 
+// By its entries: the kernel counts those of a whole file system, of which this may be a part.
+// Reads at a position of its own, so that of `directory` stays at the beginning. 0 or an errno.
+int look_for_entries(int directory, bool& found) {
+  const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries{own < 0 ? nullptr : ::fdopendir(own),
+                                                    &::closedir};
+  if (!entries) {
+    return errno;
+  }
+  found = false;
+  while (const dirent* entry = found ? nullptr : ::readdir(entries.get())) {
+    found = std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int save_tree(const char* directory, int file, std::uint64_t room_bytes) {
@@ -361,8 +377,12 @@ int save_memory_tree(const char* directory, int file) {
     if (::fstatfs(fd, &status) != 0) {
       return errno;
     }
-    if (status.f_type != TMPFS_MAGIC || status.f_files - status.f_ffree <= 1) {
-      return 0;  // a volume, or only its root
+    if (status.f_type != TMPFS_MAGIC) {
+      return 0;  // a volume
+    }
+    bool has_entries = false;
+    if (const int error = look_for_entries(fd, has_entries); error != 0 || !has_entries) {
+      return error;
     }
     const std::uint64_t used = status.f_blocks - status.f_bfree;
     return Mover{file, fd, used * static_cast<std::uint64_t>(status.f_bsize)}.save();

@@ -19,7 +19,8 @@ inline constexpr MemoryTree kMemoryTrees[] = {{"/dev/shm", "shm"}, {"/tmp", "tmp
 
 // EFBIG when the files have more than `room_bytes`. What is mounted within stays out.
 int save_tree(const char* directory, int file, std::uint64_t room_bytes = UINT64_MAX);
-// Nothing when it is not in memory or empty; never more than the kernel says it holds.
+// Nothing when it is not in memory or has no entries; never more than the kernel says that its file
+// system holds, of which it may be a part.
 int save_memory_tree(const char* directory, int file);
 int load_tree(const char* directory, int file);
 
