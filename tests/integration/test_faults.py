@@ -57,8 +57,9 @@ STEPS = {
     "pause": ("POST", "/pause", None, ["layers.upper.sync", "store.commit.begun"]),
     "snapshot": ("POST", "/snapshots", {}, ["layers.snapshot.create", "store.commit.begun"]),
     "fork": ("POST", "/fork", {"start": True},
-             ["layers.snapshot.create", "layers.copy.create", "node.record.put",
-              "store.commit.begun"]),
+             ["layers.snapshot.create", "layers.take", "node.record.put", "store.commit.begun"]),
+    "forks": ("POST", "/fork", {"start": True, "count": 2},
+              ["layers.snapshot.create", "layers.copy.create"]),
     "delete": ("DELETE", "", None, ["store.commit.begun"]),
 }
 

@@ -8,14 +8,24 @@
 #include "runtime/namespaces/kernel_calls.h"
 
 namespace atl::runtime::namespaces {
+namespace {
+
+// What is wrong with the directory is for whoever named it; that the node has no room left is not.
+Error about_directory(const std::string& what) {
+  Error error = errno_error(what);
+  if (error.code != Code::kResourceExhausted) {
+    error.code = Code::kFailedPrecondition;
+  }
+  return error;
+}
+
+}  // namespace
 
 Result<Fd> make_layer_mount(const std::string& directory, const LayerMountOptions& options) {
   Fd mount{::open_tree(AT_FDCWD, directory.c_str(),
                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW)};
   if (!mount) {
-    Error error = errno_error(concat("opening layer directory ", directory));
-    error.code = Code::kFailedPrecondition;
-    return fail(std::move(error));
+    return fail(about_directory(concat("opening layer directory ", directory)));
   }
   mount_attr attributes{};
   attributes.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NODEV |
@@ -25,8 +35,7 @@ Result<Fd> make_layer_mount(const std::string& directory, const LayerMountOption
   attributes.userns_fd = static_cast<std::uint64_t>(options.user_namespace_fd);
   if (::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
     const bool unsupported = errno == EINVAL;
-    Error error = errno_error(concat("id-mapping ", directory));
-    error.code = Code::kFailedPrecondition;
+    Error error = about_directory(concat("id-mapping ", directory));
     if (unsupported) {
       error.message += " (its file system cannot be id-mapped: use ext4, xfs or btrfs)";
     }
