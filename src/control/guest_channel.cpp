@@ -1,5 +1,6 @@
 #include "control/guest_channel.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -7,6 +8,7 @@
 #include "base/scope.h"
 #include "base/strings.h"
 #include "control/limits.h"
+#include "io/fd_passing.h"
 
 namespace atl::control {
 namespace {
@@ -19,7 +21,8 @@ constexpr unsigned kFramesPerTurn = 256;
 constexpr int kUploadBufferBytes = 512 * 1024;
 
 Error describe_loss(Error error) {
-  if (error.code == Code::kCancelled) {
+  if (error.code == Code::kCancelled || error.reason == "guest_protocol" ||
+      error.reason == io::kDescriptorLost) {
     return error;
   }
   if (error.code == Code::kDeadlineExceeded) {
@@ -62,7 +65,48 @@ Task<std::unique_ptr<GuestChannel>> GuestChannel::open(io::Reactor& reactor,
     const int bytes = kUploadBufferBytes;
     ::setsockopt((*stream)->fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
-  co_return std::make_unique<GuestChannel>(std::unique_ptr<io::Stream>{*std::move(stream)});
+  const int socket = (*stream)->fd();
+  auto channel = std::make_unique<GuestChannel>(std::unique_ptr<io::Stream>{*std::move(stream)});
+  channel->socket_ = socket;
+  if (io::may_descriptors_come(socket)) {  // they were refused from before it was connected
+    CO_TRY_DO(channel->keep_socket());
+  }
+  co_return std::move(channel);
+}
+
+GuestChannel::~GuestChannel() {
+  if (socket_copy_) {  // the guest need not wait until it is closed
+    ::shutdown(socket_, SHUT_RDWR);
+  }
+}
+
+Result<> GuestChannel::keep_socket() {
+  if (!socket_copy_ && socket_ >= 0) {
+    Fd copy{::fcntl(socket_, F_DUPFD_CLOEXEC, 0)};
+    if (!copy) {
+      return fail(Code::kResourceExhausted, "no descriptor is left",
+                  std::string{io::kDescriptorLost});
+    }
+    socket_copy_ = io::ForeignFd{std::move(copy)};
+  }
+  return {};
+}
+
+Result<> GuestChannel::expect_descriptor() {
+  TRY_DO(keep_socket());
+  if (socket_copy_) {
+    (void)io::let_descriptors_come(socket_, true);
+  }
+  expects_descriptor_ = true;
+  return {};
+}
+
+io::ForeignFd GuestChannel::take_descriptor() {
+  expects_descriptor_ = false;
+  if (socket_copy_) {
+    (void)io::let_descriptors_come(socket_, false);
+  }
+  return std::move(descriptor_);
 }
 
 Task<> GuestChannel::send(guest::Kind kind, std::string payload) {
@@ -127,8 +171,12 @@ Task<> GuestChannel::fill_to(std::size_t bytes) {
   while (available() < bytes) {
     const std::span room{buffer_.get() + end_, capacity_ - end_};
     auto reading =
-        keeps_descriptors_ ? stream_->read_passing(room, descriptor_) : stream_->read(room);
+        socket_copy_ ? stream_->read_passing(room, descriptor_.plain()) : stream_->read(room);
     CO_TRY(const auto got, co_await std::move(reading));
+    if (descriptor_ && !expects_descriptor_) {
+      descriptor_.reset();
+      co_return guest_broke_protocol("a descriptor that nobody asked for");
+    }
     if (got == 0) {
       co_return fail(Code::kUnavailable, "it closed the connection in the middle", "closed");
     }

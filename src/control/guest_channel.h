@@ -3,7 +3,8 @@
 // The guest may be under the control of whoever runs code in the sandbox. A frame that is too
 // large, cut short, malformed or not the one expected ends the operation with an Error; a guest
 // that stops talking runs into a deadline, and one that never stops leaves the loop its turns.
-// Nothing it sends makes us allocate more than one frame.
+// Nothing it sends makes us allocate more than one frame. Descriptors it cannot send, as far as the
+// kernel can refuse them, unless one is asked for; and whatever it sends is closed elsewhere.
 // The payload of a received frame borrows from the channel's buffer until the next receive().
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "base/task.h"
 #include "guest/wire.h"
+#include "io/foreign_fd.h"
 #include "io/stream.h"
 
 namespace atl::control {
@@ -30,6 +32,9 @@ class GuestChannel {
   enum class Upload : std::uint8_t { kSmall, kLarge };
   static Task<std::unique_ptr<GuestChannel>> open(io::Reactor& reactor, std::string socket_path,
                                                   Upload upload = Upload::kSmall);
+  GuestChannel(const GuestChannel&) = delete;
+  GuestChannel& operator=(const GuestChannel&) = delete;
+  ~GuestChannel();
 
   // Fails when the guest does not take the bytes in time.
   Task<> send(guest::Kind kind, std::string payload);
@@ -46,24 +51,30 @@ class GuestChannel {
   Task<std::string_view> expect(guest::Kind kind, Duration timeout);
   // A whole frame is there already: receive() will not wait for the guest.
   bool ready() const;
-  // From here on descriptors that come with frames are kept instead of closed; the last one.
-  void keep_descriptors() { keeps_descriptors_ = true; }
-  Fd take_descriptor() { return std::move(descriptor_); }
+  // From here on one descriptor may come with the frames: to be said before it is asked for. One
+  // that nobody expects breaks the protocol.
+  Result<> expect_descriptor();
+  // None: none came. From here on none may come.
+  io::ForeignFd take_descriptor();
 
  private:
   Task<> fill_to(std::size_t bytes);
   std::size_t available() const { return end_ - begin_; }
   std::string_view pending() const { return {buffer_.get() + begin_, available()}; }
   void grow_to(std::size_t bytes);
+  Result<> keep_socket();
 
+  int socket_ = -1;  // the stream's
+  // The same once more where descriptors may come: what lies in it unread is closed with the last.
+  io::ForeignFd socket_copy_;
   std::unique_ptr<io::Stream> stream_;
   std::unique_ptr<char[]> buffer_;  // not cleared: most of it is never used
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   unsigned frames_ = 0;
-  bool keeps_descriptors_ = false;
-  Fd descriptor_;
+  bool expects_descriptor_ = false;
+  io::ForeignFd descriptor_;
 };
 
 // The error for an answer that breaks the protocol.

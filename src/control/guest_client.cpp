@@ -5,6 +5,7 @@
 #include "base/trace.h"
 #include "control/limits.h"
 #include "guest/wire_passing.h"
+#include "io/fd_passing.h"
 
 namespace atl::control {
 
@@ -297,15 +298,32 @@ Task<std::vector<guest::FileInfo>> GuestClient::collect_files(guest::PathRequest
   }
 }
 
-Task<std::unique_ptr<FileReader>> GuestClient::read_file(guest::ReadFileRequest request) const {
-  CO_TRY_DO(guest::validate_user_path(request.path));
-  CO_TRY(auto channel, co_await start(Kind::kReadFile, guest::encode(request)));
+namespace {
+
+Task<std::unique_ptr<FileReader>> open_reader(io::Reactor& reactor, std::string socket_path,
+                                              const guest::ReadFileRequest& request) {
+  CO_TRY(auto channel, co_await GuestChannel::open(reactor, std::move(socket_path)));
+  co_await mark(Step::kConnect);
   if (guest::wants_passing(request.length)) {
-    channel->keep_descriptors();
+    CO_TRY_DO(channel->expect_descriptor());
   }
+  CO_TRY_DO(co_await channel->send(Kind::kReadFile, guest::encode(request)));
   CO_TRY(const auto payload, co_await channel->expect(Kind::kFile, kGuestAnswerTimeout));
   CO_TRY(auto info, from_guest(guest::decode_file(payload)));
   co_return std::make_unique<FileReader>(std::move(channel), std::move(info));
+}
+
+}  // namespace
+
+Task<std::unique_ptr<FileReader>> GuestClient::read_file(guest::ReadFileRequest request) const {
+  CO_TRY_DO(guest::validate_user_path(request.path));
+  auto reader = co_await open_reader(*reactor_, socket_path_, request);
+  if (!reader && reader.error().reason == io::kDescriptorLost &&
+      guest::wants_passing(request.length)) {
+    request.length = guest::without_passing(request.length);
+    co_return co_await open_reader(*reactor_, socket_path_, request);
+  }
+  co_return std::move(reader);
 }
 
 Task<std::unique_ptr<FileWriter>> GuestClient::write_file(guest::WriteFileRequest request) const {

@@ -68,7 +68,9 @@ class FileReader {
   virtual Task<std::string_view> next();
   // What came instead of bytes when it was asked for (guest/wire_passing.h); as hostile as they
   // are. It may be read as long as gone() has not ended.
-  Fd take_file() { return channel_ == nullptr ? Fd{} : channel_->take_descriptor(); }
+  io::ForeignFd take_file() {
+    return channel_ == nullptr ? io::ForeignFd{} : channel_->take_descriptor();
+  }
   // Ends when the guest has left: the sandbox is going away, and its disk with it.
   Task<> gone();
 

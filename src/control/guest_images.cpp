@@ -38,16 +38,17 @@ Result<std::uint64_t> check_memory(const Fd& memory) {
 Task<CapturedProcess> GuestClient::capture(guest::CaptureRequest request) const {
   CO_TRY_DO(guest::validate_process_id(request.process_id));
   CO_TRY(auto channel, co_await GuestChannel::open(*reactor_, socket_path_));
-  channel->keep_descriptors();
+  CO_TRY_DO(channel->expect_descriptor());
   CO_TRY_DO(co_await channel->send(guest::Kind::kCapture, guest::encode(request)));
   CO_TRY(const auto description,
          co_await channel->expect(guest::Kind::kImage, kGuestAnswerTimeout));
   if (description.size() > guest::kMaxDescriptionBytes) {
     co_return guest_broke_protocol("a description that is too long");
   }
-  CapturedProcess captured{.description = std::string{description},
-                           .memory = channel->take_descriptor()};
-  CO_TRY(captured.memory_bytes, check_memory(captured.memory));
+  CapturedProcess captured{.description = std::string{description}};
+  auto memory = channel->take_descriptor();
+  CO_TRY(captured.memory_bytes, check_memory(memory.plain()));
+  captured.memory = std::move(memory.plain());
   co_return std::move(captured);
 }
 

@@ -354,8 +354,8 @@ Task<> serve(io::Reactor& reactor, const ApiOptions& options, std::string admin_
   };
   http::ServerLimits limits;
   limits.connections = std::min(limits.connections, open_file_limit() / kClientsShare);
-  io::OffloadPool body_threads{"bodies", kBodyThreads, limits.connections};
-  io::FileSender file_sender{reactor, body_threads, kManySentFiles};
+  io::OffloadPool body_threads{"bodies", kBodyThreads, kBodyThreads};
+  io::FileSender file_sender{reactor, body_threads, kManySentFiles, kBodyThreads};
   http::Server server{reactor, std::move(port), std::move(handler),
                       limits,  metrics,         {.tls = tls, .files = &file_sender}};
   // Connections queue from here on, and whoever is told so can read how we got here.

@@ -110,6 +110,12 @@ class TestClient {
     return total;
   }
   void close() { fd_.reset(); }
+  // False: this kernel cannot.
+  bool refuse_descriptors() {
+    constexpr int kPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
+    const int off = 0;
+    return ::setsockopt(fd_.get(), SOL_SOCKET, kPassRights, &off, sizeof off) == 0;
+  }
   void stop_sending() { ::shutdown(fd_.get(), SHUT_WR); }
 
  private:

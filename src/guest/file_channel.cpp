@@ -55,6 +55,9 @@ Result<> FileChannel::send_with_descriptor(Kind kind, std::string_view payload, 
   ssize_t sent = 0;
   while ((sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
   }
+  if (sent < 0 && errno != EPIPE && errno != ECONNRESET) {
+    return fail(Code::kUnavailable, "the descriptor cannot be passed", std::string{kNotPassed});
+  }
   if (sent != static_cast<ssize_t>(header.size())) {
     return fail(Code::kCancelled, "the client is gone", "disconnected");
   }

@@ -18,8 +18,11 @@ class FileChannel {
   // Small frames are gathered; flush() sends the rest.
   Result<> send(Kind kind, std::string_view payload = {});
   Result<> flush();
-  // At once, with a descriptor for the other side.
+  // At once, with a descriptor for the other side. Where that cannot be (too many are under way, or
+  // it takes none) nothing was sent, and the reason is kNotPassed.
   Result<> send_with_descriptor(Kind kind, std::string_view payload, int descriptor);
+
+  static constexpr std::string_view kNotPassed = "not_passed";
 
   struct Frame {
     Kind kind = Kind::kError;

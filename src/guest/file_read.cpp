@@ -154,7 +154,10 @@ Result<> read_file(FileChannel& channel, const ReadFileRequest& request) {
   }
   const FileInfo info = make_file_info(split_path(path).name, path, status);
   if (is_worth_passing(request, status, fd.get())) {
-    return pass_file(channel, info, fd.get());
+    auto passed = pass_file(channel, info, fd.get());
+    if (passed || passed.error().reason != FileChannel::kNotPassed) {
+      return passed;
+    }
   }
   if (info.size >= kMaxFilePieceBytes) {
     channel.expect_much();

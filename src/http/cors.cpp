@@ -43,10 +43,9 @@ class CorsExchange final : public Exchange {
     return inner_.start(status, std::move(headers), length);
   }
   Task<> write(std::string_view bytes) override { return inner_.write(bytes); }
-  bool sends_files() const override { return inner_.sends_files(); }
-  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override {
-    return inner_.send_file(std::move(file), offset, length);
-  }
+  bool reserve_file(std::string_view owner) override { return inner_.reserve_file(owner); }
+  void release_file() override { inner_.release_file(); }
+  Task<> send_file(FilePart part) override { return inner_.send_file(std::move(part)); }
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }
   Task<> client_gone() override { return inner_.client_gone(); }

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "http/message.h"
 #include "http/websocket.h"
+#include "io/foreign_fd.h"
 #include "io/reactor.h"
 #include "io/stream.h"
 
@@ -52,11 +53,19 @@ class Exchange {
   // With a length: Content-Length, and exactly that many bytes must follow. Without: chunked.
   virtual Task<> start(int status, Headers headers, std::optional<std::uint64_t> length) = 0;
   virtual Task<> write(std::string_view bytes) = 0;
-  // Whether send_file() can carry a body here now: HTTP/1 without TLS, and not too many at a time.
-  virtual bool sends_files() const { return false; }
-  // Like write(), the next `length` bytes of a body with a length, straight from a file, which is
-  // ours to close and may be a stranger's (io/file_sender.h). Nothing is copied.
-  virtual Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length);
+  // Whether send_file() can carry a body here now: HTTP/1 without TLS, and not too many at a time,
+  // neither of all nor of this owner. It is a promise, kept until this exchange ends or lets it go.
+  virtual bool reserve_file(std::string_view /*owner*/) { return false; }
+  virtual void release_file() {}
+  // Like write(), the next `length` bytes of a body with a length, straight from a file that may be
+  // a stranger's (io/file_sender.h). Nothing is copied. REQUIRES: reserved.
+  struct FilePart {
+    io::ForeignFd file;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::uint64_t* sent = nullptr;  // counts what went out, also of a part that fails
+  };
+  virtual Task<> send_file(FilePart part);
   virtual Task<> finish() = 0;
   virtual bool started() const = 0;
   // Ends when the client has closed its side: lets a handler that waits for something else notice

@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "base/strings.h"
-#include "io/file_sender.h"
 
 namespace atl::http {
 namespace {
@@ -188,25 +187,29 @@ Task<> ServerExchange::send_body(std::string_view bytes) {
 }
 
 // Encrypted bytes are made by us, so there is nothing that the kernel could send as it lies there.
-bool ServerExchange::sends_files() const {
-  return core_.files != nullptr && core_.tls == nullptr && core_.files->has_room();
+bool ServerExchange::reserve_file(std::string_view owner) {
+  if (file_place_ == nullptr && core_.files != nullptr && core_.tls == nullptr) {
+    file_place_ = core_.files->reserve(std::string{owner});
+  }
+  return file_place_ != nullptr;
 }
 
-Task<> ServerExchange::send_file(Fd file, std::uint64_t offset, std::uint64_t length) {
-  if (core_.files == nullptr || core_.tls != nullptr || state_ != State::kStreaming ||
-      coding_ != Coding::kLength || length > remaining_bytes_) {
+Task<> ServerExchange::send_file(FilePart part) {
+  if (file_place_ == nullptr || state_ != State::kStreaming || coding_ != Coding::kLength ||
+      part.length > remaining_bytes_) {
     co_return fail(Code::kInternal, "no file can be sent here");
   }
-  remaining_bytes_ -= length;
-  co_return co_await sending(
-      core_.files->send(socket_, {.file = std::move(file),
-                                  .offset = offset,
-                                  .length = length,
-                                  .stall_timeout = core_.limits.stall_timeout,
-                                  .sent_bytes = &core_.metrics.sent_bytes}));
+  remaining_bytes_ -= part.length;
+  co_return co_await sending(core_.files->send(*file_place_, socket_,
+                                               {.file = std::move(part.file),
+                                                .offset = part.offset,
+                                                .length = part.length,
+                                                .stall_timeout = core_.limits.stall_timeout,
+                                                .sent_bytes = &core_.metrics.sent_bytes,
+                                                .sent = part.sent}));
 }
 
-Task<> Exchange::send_file(Fd, std::uint64_t, std::uint64_t) {
+Task<> Exchange::send_file(FilePart) {
   co_return fail(Code::kInternal, "no file can be sent here");
 }
 

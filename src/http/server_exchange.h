@@ -13,6 +13,7 @@
 #include "http/h1_wire.h"
 #include "http/server_core.h"
 #include "http/websocket_handshake.h"
+#include "io/file_sender.h"
 
 namespace atl::http {
 
@@ -28,8 +29,9 @@ class ServerExchange final : public Exchange {
   Task<> respond(Response response) override;
   Task<> start(int status, Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
-  bool sends_files() const override;
-  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override;
+  bool reserve_file(std::string_view owner) override;
+  void release_file() override { file_place_.reset(); }
+  Task<> send_file(FilePart part) override;
   Task<> finish() override;
   bool started() const override { return state_ != State::kOpen; }
   Task<> client_gone() override;
@@ -81,7 +83,8 @@ class ServerExchange final : public Exchange {
   bool keep_alive_ = false;
   State state_ = State::kOpen;
   Coding coding_ = Coding::kNothing;
-  std::uint64_t remaining_bytes_ = 0;         // of kLength
+  std::uint64_t remaining_bytes_ = 0;  // of kLength
+  std::unique_ptr<io::FileSender::Place> file_place_;
   std::shared_ptr<WebSocketLink> websocket_;  // shared with the socket
 };
 

@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "base/strings.h"
 #include "http/test_server.h"
@@ -32,9 +34,14 @@ class ServerFileTest : public testing::Test {
 
   // Announces a length and sends a slice.
   Task<> answer(Exchange& exchange, std::uint64_t announced, io::FileSender::Piece piece) {
-    sends_files_ = exchange.sends_files();
+    if (reserves_) {
+      sends_files_ = exchange.reserve_file("sandbox");
+    }
     CO_TRY_DO(co_await exchange.start(200, {}, announced));
-    outcome_ = co_await exchange.send_file(std::move(piece.file), piece.offset, piece.length);
+    outcome_ = co_await exchange.send_file({.file = std::move(piece.file),
+                                            .offset = piece.offset,
+                                            .length = piece.length,
+                                            .sent = &counted_bytes_});
     CO_TRY_DO(Result<>{*outcome_});
     co_return co_await exchange.finish();
   }
@@ -42,7 +49,8 @@ class ServerFileTest : public testing::Test {
   // Two requests on one connection: what comes of their answers.
   std::string ask_twice(std::uint64_t announced, std::uint64_t offset, std::uint64_t length) {
     TestServer server{[this, announced, offset, length](Exchange& exchange) {
-      return answer(exchange, announced, {.file = file(), .offset = offset, .length = length});
+      return answer(exchange, announced,
+                    {.file = io::ForeignFd{file()}, .offset = offset, .length = length});
     }};
     auto got = server.run(exchange_raw(
         server,
@@ -58,7 +66,9 @@ class ServerFileTest : public testing::Test {
   }
 
   std::string bytes_ = std::string(3'000'000, '\0');
+  bool reserves_ = true;
   bool sends_files_ = false;
+  std::uint64_t counted_bytes_ = 0;
   std::optional<Result<>> outcome_;
   std::uint64_t sent_bytes_ = 0;
 };
@@ -80,6 +90,38 @@ TEST_F(ServerFileTest, AFileThatIsTooShortBreaksTheConnection) {
   EXPECT_EQ(after_head(text).size(), 500'000U) << "no second answer, no whole first one";
   ASSERT_TRUE(outcome_ && !*outcome_);
   EXPECT_EQ(outcome_->error().code, Code::kDataLoss);
+  EXPECT_EQ(counted_bytes_, 500'000U) << "what really went out";
+}
+
+TEST_F(ServerFileTest, WithoutAPlaceNothingIsSentAndTheFileIsClosedElsewhere) {
+  reserves_ = false;
+  const auto closed_before = io::closing_elsewhere().closed;
+  const std::string text = ask_twice(1'000, 0, 1'000);
+  EXPECT_EQ(after_head(text), "");
+  ASSERT_TRUE(outcome_ && !*outcome_);
+  EXPECT_EQ(outcome_->error().code, Code::kInternal);
+  while (io::closing_elsewhere().waiting > 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(io::closing_elsewhere().closed, closed_before + 1);
+}
+
+TEST_F(ServerFileTest, PlacesAreTakenFromTheReservationOnAndGivenBack) {
+  std::vector<bool> reserved;
+  TestServer server{[&reserved](Exchange& exchange) -> Task<> {
+    reserved.push_back(exchange.reserve_file("sandbox"));
+    if (reserved.size() == 1) {
+      exchange.release_file();
+      reserved.push_back(exchange.reserve_file("sandbox"));
+      reserved.push_back(exchange.reserve_file("sandbox"));  // the one it has
+    }
+    co_return co_await exchange.respond({.status = 204, .headers = {}, .body = {}});
+  }};
+  const std::string ask = "GET / HTTP/1.1\r\nhost: x\r\n";
+  ASSERT_TRUE(server.run(
+      exchange_raw(server, concat(ask, "\r\n", ask, "\r\n", ask, "connection: close\r\n\r\n"))));
+  EXPECT_EQ(reserved, std::vector<bool>(5, true))
+      << "there are two, and each answer gives its back";
 }
 
 TEST_F(ServerFileTest, MoreThanWasAnnouncedIsNotSent) {

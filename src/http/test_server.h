@@ -47,7 +47,7 @@ class TestServer {
   io::Reactor reactor_;
   Metrics metrics_;
   io::OffloadPool threads_{"bodies", 1, 64};
-  io::FileSender files_{reactor_, threads_, 2};
+  io::FileSender files_{reactor_, threads_, 2, 1};
   Server server_;
 };
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "io/foreign_fd.h"
+
 namespace atl::io {
 
 Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int>& fds) {
@@ -35,6 +37,12 @@ Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int
 
 namespace {
 
+// What the kernel carries at a time. Those that find no room are closed by the call that receives.
+constexpr std::size_t kMostFds = 253;
+#ifndef SO_PASSRIGHTS
+constexpr int SO_PASSRIGHTS = 83;  // Linux 6.16
+#endif
+
 struct Received {
   std::size_t bytes = 0;
   std::vector<Fd> fds;
@@ -43,7 +51,7 @@ struct Received {
 
 Result<Received> receive(int socket, std::span<char> buffer, int flags = 0) {
   iovec part{buffer.data(), buffer.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -75,7 +83,7 @@ Result<Datagram> receive_whole(int socket, std::size_t max_bytes, int flags) {
   Datagram datagram;
   datagram.bytes.resize(max_bytes);
   TRY(auto received, receive(socket, datagram.bytes, flags));
-  if (received.truncated) {
+  if (received.truncated || received.fds.size() > kMaxPassedFds) {
     return fail(Code::kInvalidArgument, "message is too large", "malformed");
   }
   datagram.bytes.resize(received.bytes);
@@ -95,10 +103,32 @@ Result<Datagram> look_at_datagram(int socket, std::size_t max_bytes) {
 
 Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed) {
   TRY(auto received, receive(socket, buffer));
+  const bool too_many = received.fds.size() + (passed ? 1 : 0) > 1;
+  if (received.truncated || too_many) {
+    for (Fd& each : received.fds) {
+      close_elsewhere(std::move(each));
+    }
+    if (too_many) {
+      return fail(Code::kInvalidArgument, "more than one descriptor came", "malformed");
+    }
+    return fail(Code::kResourceExhausted, "a descriptor was passed and could not be received",
+                std::string{kDescriptorLost});
+  }
   if (!received.fds.empty()) {
-    passed = std::move(received.fds.back());
+    passed = std::move(received.fds.front());
   }
   return received.bytes;
+}
+
+bool let_descriptors_come(int socket, bool come) {
+  const int value = come ? 1 : 0;
+  return ::setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof value) == 0;
+}
+
+bool may_descriptors_come(int socket) {
+  int value = 1;
+  socklen_t size = sizeof value;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &value, &size) != 0 || value != 0;
 }
 
 }  // namespace atl::io

@@ -23,7 +23,17 @@ Result<> send_datagram(int socket, std::string_view bytes, const std::vector<int
 Result<Datagram> receive_datagram(int socket, std::size_t max_bytes);
 // The same message again and again: it stays, and its descriptors are new ones each time.
 Result<Datagram> look_at_datagram(int socket, std::size_t max_bytes);
-// What is there of a stream, 0 at its end; the last descriptor that came with it. EAGAIN as above.
+
+// What is there of a stream of a stranger, 0 at its end, and the descriptor that came with it. More
+// than one, or another one where `passed` is one, is an error; so is one that got lost
+// (kDescriptorLost: we have too many open). Those it does not give are closed elsewhere. EAGAIN as
+// above.
 Result<std::size_t> receive_part(int socket, std::span<char> buffer, Fd& passed);
+inline constexpr std::string_view kDescriptorLost = "descriptor_lost";
+
+// Whether the other side of a unix socket can send descriptors, or gets EPERM. Those that lie in a
+// socket unread are closed by whoever closes it. False: this kernel cannot refuse them.
+bool let_descriptors_come(int socket, bool come);
+bool may_descriptors_come(int socket);
 
 }  // namespace atl::io

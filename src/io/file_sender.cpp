@@ -13,6 +13,10 @@ namespace {
 
 // What a thread does before others have their turn on it.
 constexpr std::uint64_t kTurnBytes = std::uint64_t{2} << 20;
+// Files that wait to be closed: with more of them no others are asked for.
+constexpr std::size_t kManyClosing = 64;
+// What somebody waits for a thread that has only turns before it.
+constexpr Duration kLongWait = std::chrono::milliseconds{200};
 
 struct Sent {
   std::uint64_t bytes = 0;
@@ -42,41 +46,90 @@ Result<Sent> send_some(int socket, int file, std::uint64_t offset, std::uint64_t
   return sent;
 }
 
-// On a thread: one turn. The last one closes the file, because to close one that was removed frees
-// its blocks, and that may take long; the first one looks at it.
-Result<Sent> take_turn(int socket, FileSender::Piece& piece, bool first) {
+// On a thread: one turn. The first one looks at the file.
+Result<Sent> take_turn(int socket, const FileSender::Piece& piece, bool first) {
   if (first) {
     TRY_DO(check_plain_file(piece.file.get()));
   }
-  auto sent = send_some(socket, piece.file.get(), piece.offset, piece.length);
-  if (sent && sent->bytes == piece.length) {
-    piece.file.reset();
-  }
-  return sent;
+  return send_some(socket, piece.file.get(), piece.offset, piece.length);
 }
 
-// A task of its own, so that it can have a deadline.
+// Tasks of their own, so that they can have a deadline.
 Task<> wait_writable(FdWatch& watch) {
   co_return co_await watch.writable();
+}
+Task<> wait_for(Event& event) {
+  co_return co_await event.wait();
+}
+
+Task<> within(Duration timeout, Task<> task) {
+  return timeout == Duration::zero() ? std::move(task) : with_deadline(timeout, std::move(task));
 }
 
 }  // namespace
 
-Task<> FileSender::send(int socket, Piece piece) {
-  ++sending_;
-  auto sent = co_await send_all(socket, piece);
-  if (piece.file) {  // it was not sent to its end
-    const auto close = [&piece]() -> Result<bool> {
-      piece.file.reset();
-      return true;
-    };
-    (void)co_await shielded(threads_.run(close));
+std::unique_ptr<FileSender::Place> FileSender::reserve(std::string owner) {
+  if (places_ >= files_ || closing_elsewhere().waiting >= kManyClosing || is_stuck()) {
+    return nullptr;
   }
-  --sending_;
-  co_return std::move(sent);
+  return std::make_unique<Place>(*this, std::move(owner));
 }
 
-Task<> FileSender::send_all(int socket, Piece& piece) {
+// Threads that are all busy are not: with many clients they always are. Those that let somebody
+// wait for long have met a disk that hangs, or a file that was made to be slow.
+bool FileSender::is_stuck() const {
+  return running_ >= at_a_time_ && !waiting_.empty() &&
+         reactor_.now() - waiting_.front()->since > kLongWait;
+}
+
+void FileSender::grant_turns() {
+  const std::size_t share = (at_a_time_ + 1) / 2;
+  for (auto next = waiting_.begin(); next != waiting_.end() && running_ < at_a_time_;) {
+    Turn& turn = **next;
+    std::size_t& of_owner = on_thread_[turn.owner];
+    if (of_owner >= share) {
+      ++next;
+      continue;
+    }
+    ++of_owner;
+    ++running_;
+    next = waiting_.erase(next);
+    turn.granted.set();
+  }
+}
+
+void FileSender::end_turn(const std::string& owner) {
+  --running_;
+  const auto of_owner = on_thread_.find(owner);
+  if (--of_owner->second == 0) {
+    on_thread_.erase(of_owner);
+  }
+  grant_turns();
+}
+
+// Who fails has none.
+Task<> FileSender::wait_for_turn(Turn& turn, Duration timeout) {
+  waiting_.push_back(&turn);
+  grant_turns();
+  if (turn.granted.is_set()) {
+    co_return ok();
+  }
+  auto waited = co_await within(timeout, wait_for(turn.granted));
+  if (waited) {
+    co_return ok();
+  }
+  if (turn.granted.is_set()) {
+    end_turn(turn.owner);
+  } else {
+    std::erase(waiting_, &turn);
+  }
+  if (waited.error().code == Code::kDeadlineExceeded) {
+    co_return fail(Code::kUnavailable, "the disks do not get on with it", "busy");
+  }
+  co_return std::move(waited);
+}
+
+Task<> FileSender::send(const Place& place, int socket, Piece piece) {
   if (piece.offset > INT64_MAX || piece.length > INT64_MAX - piece.offset) {
     co_return fail(Code::kOutOfRange, "no file is that long");
   }
@@ -87,21 +140,30 @@ Task<> FileSender::send_all(int socket, Piece& piece) {
   }
   FdWatch watch{reactor_, own.get()};
   for (bool first = true; piece.length > 0; first = false) {
-    const auto turn = [&piece, &own, first] { return take_turn(own.get(), piece, first); };
-    CO_TRY(const Sent sent, co_await threads_.run(turn));
-    piece.offset += sent.bytes;
-    piece.length -= sent.bytes;
-    if (piece.sent_bytes != nullptr) {
-      piece.sent_bytes->add(sent.bytes);
+    Turn turn{.owner = place.owner(), .since = reactor_.now(), .granted = {}};
+    CO_TRY_DO(co_await wait_for_turn(turn, piece.stall_timeout));
+    const auto work = [&piece, &own, first] { return take_turn(own.get(), piece, first); };
+    const auto sent = co_await threads_.run(work);
+    end_turn(turn.owner);
+    if (!sent) {
+      co_return fail(sent.error());
     }
-    if (sent.ended) {
+    piece.offset += sent->bytes;
+    piece.length -= sent->bytes;
+    if (piece.sent_bytes != nullptr) {
+      piece.sent_bytes->add(sent->bytes);
+    }
+    if (piece.sent != nullptr) {
+      *piece.sent += sent->bytes;
+    }
+    if (piece.length == 0) {
+      break;  // and whoever cancels this now comes too late
+    }
+    if (sent->ended) {
       co_return fail(Code::kDataLoss, "the file became shorter while it was read");
     }
-    if (sent.full) {
-      auto waiting = piece.stall_timeout == Duration::zero()
-                         ? wait_writable(watch)
-                         : with_deadline(piece.stall_timeout, wait_writable(watch));
-      CO_TRY_DO(co_await std::move(waiting));
+    if (sent->full) {
+      CO_TRY_DO(co_await within(piece.stall_timeout, wait_writable(watch)));
     }
     // A thread's work cannot be cancelled, so it is asked for between two turns.
     const TaskContext& here = co_await current_context();

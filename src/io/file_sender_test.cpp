@@ -11,6 +11,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <latch>
+#include <thread>
 
 #include "base/plain_file.h"
 #include "io/stream.h"
@@ -45,13 +47,13 @@ class FileSenderTest : public testing::Test {
     return bytes;
   }
 
-  Fd make(const std::string& name, std::string_view bytes, int flags = O_RDONLY) const {
+  ForeignFd make(const std::string& name, std::string_view bytes, int flags = O_RDONLY) const {
     const Fd file{::open(path(name).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600)};
     CHECK(write_all(file.get(), bytes));
     return open(name, flags);
   }
-  Fd open(const std::string& name, int flags = O_RDONLY) const {
-    return Fd{::open(path(name).c_str(), flags | O_CLOEXEC)};
+  ForeignFd open(const std::string& name, int flags = O_RDONLY) const {
+    return ForeignFd{Fd{::open(path(name).c_str(), flags | O_CLOEXEC)}};
   }
 
   static Task<std::string> receive(Stream& stream, std::size_t size) {
@@ -62,7 +64,9 @@ class FileSenderTest : public testing::Test {
 
   static Task<> send_and_keep(FileSender& sender, int socket, FileSender::Piece piece,
                               std::optional<Result<>>& outcome) {
-    outcome = co_await sender.send(socket, std::move(piece));
+    const auto place = sender.reserve("sandbox");
+    CHECK(place != nullptr);
+    outcome = co_await sender.send(*place, socket, std::move(piece));
     co_return ok();
   }
 
@@ -91,7 +95,7 @@ class FileSenderTest : public testing::Test {
     co_return all;
   }
   Task<> send_and_finish(FileSender::Piece piece) {
-    outcome_ = co_await sender_.send(socket_.get(), std::move(piece));
+    outcome_ = co_await sender_.send(place_, socket_.get(), std::move(piece));
     ::shutdown(socket_.get(), SHUT_WR);
     co_return ok();
   }
@@ -107,22 +111,69 @@ class FileSenderTest : public testing::Test {
     std::optional<Result<>> second;
     FileSender::Piece first_piece{.file = open("large"), .length = 8'000'000};
     scope.spawn("one", send_and_keep(sender_, socket_.get(), std::move(first_piece), outcome_));
-    EXPECT_TRUE(sender_.has_room());
+    EXPECT_TRUE(sender_.reserve("other"));
     FileSender::Piece second_piece{.file = open("large"), .length = 8'000'000};
     scope.spawn("two", send_and_keep(sender_, other.get(), std::move(second_piece), second));
-    EXPECT_FALSE(sender_.has_room());
+    EXPECT_FALSE(sender_.reserve("other"));
     (void)co_await scope.cancel_and_join();
-    EXPECT_TRUE(sender_.has_room());
+    EXPECT_TRUE(sender_.reserve("other"));
+    co_return ok();
+  }
+
+  // Both threads are held up, so whoever gets one does not come to its end.
+  Task<> wait_for_threads() {
+    Scope scope{co_await current_context()};
+    std::latch free{1};
+    for (int i = 0; i < 2; ++i) {
+      scope.spawn("busy", hold_thread(free));
+    }
+    make("plain", "content");
+    scope.spawn("one", send_of(place_, outcome_));
+    // The second of this owner waits, on the loop: it can be cancelled, and has a time limit.
+    FileSender::Piece cancelled{.file = open("plain"), .length = 7};
+    auto sent =
+        co_await with_deadline(10ms, sender_.send(place_, socket_.get(), std::move(cancelled)));
+    EXPECT_TRUE(!sent && sent.error().code == Code::kDeadlineExceeded);
+    FileSender::Piece timed{.file = open("plain"), .length = 7, .stall_timeout = 10ms};
+    sent = co_await sender_.send(place_, socket_.get(), std::move(timed));
+    EXPECT_TRUE(!sent && sent.error().reason == "busy");
+    // Another owner has the other thread; then they are all taken, and when that lasts it shows.
+    const FileSender::Place other{sender_, "another"};
+    std::optional<Result<>> others;
+    scope.spawn("two", send_of(other, others));
+    EXPECT_TRUE(sender_.reserve("third")) << "nobody has waited yet";
+    std::optional<Result<>> last;
+    scope.spawn("three", send_of(place_, last));
+    while (sender_.reserve("third")) {
+      CO_TRY_DO(co_await sleep_for(10ms));
+    }
+    free.count_down();
+    (void)co_await scope.join();
+    EXPECT_TRUE(outcome_ && *outcome_ && others && *others && last && *last);
+    EXPECT_TRUE(sender_.reserve("third"));
+    co_return ok();
+  }
+  Task<> hold_thread(std::latch& free) {
+    CO_TRY_DO(co_await threads_.run([&free]() -> Result<bool> {
+      free.wait();
+      return true;
+    }));
+    co_return ok();
+  }
+  Task<> send_of(const FileSender::Place& place, std::optional<Result<>>& outcome) {
+    FileSender::Piece piece{.file = open("plain"), .length = 7};
+    outcome = co_await sender_.send(place, socket_.get(), std::move(piece));
     co_return ok();
   }
 
   Result<> send(FileSender::Piece piece) {
-    return reactor_.run_until_complete(sender_.send(socket_.get(), std::move(piece)));
+    return reactor_.run_until_complete(sender_.send(place_, socket_.get(), std::move(piece)));
   }
 
   Reactor reactor_;
   OffloadPool threads_{"test", 2, 16};
-  FileSender sender_{reactor_, threads_, 2};
+  FileSender sender_{reactor_, threads_, 3, 2};
+  FileSender::Place place_{sender_, "sandbox"};
   std::string directory_;
   Fd socket_;
   std::unique_ptr<FdStream> reader_;
@@ -142,11 +193,11 @@ TEST_F(FileSenderTest, SendsASliceAndCountsIt) {
   EXPECT_TRUE(*got == bytes.substr(12'345, 4'900'000));
   EXPECT_TRUE(outcome_ && *outcome_);
   EXPECT_EQ(counter.value(), 4'900'000U);
-  EXPECT_TRUE(sender_.has_room());
+  EXPECT_TRUE(sender_.reserve("other"));
 }
 
 TEST_F(FileSenderTest, AHugeSparseFileIsSentFromWhereItIsAskedFor) {
-  const Fd file = make("sparse", "", O_WRONLY);
+  const ForeignFd file = make("sparse", "", O_WRONLY);
   constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(kFar + 1'000'000)), 0);
   ASSERT_EQ(::pwrite(file.get(), "end", 3, static_cast<off_t>(kFar + 999'997)), 3);
@@ -177,7 +228,7 @@ TEST_F(FileSenderTest, AReaderThatStopsIsNotWaitedForForEver) {
       send({.file = make("large", content(8'000'000)), .length = 8'000'000, .stall_timeout = 50ms});
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().code, Code::kDeadlineExceeded);
-  EXPECT_TRUE(sender_.has_room());
+  EXPECT_TRUE(sender_.reserve("other"));
 }
 
 TEST_F(FileSenderTest, AReaderThatIsGoneEndsIt) {
@@ -189,15 +240,56 @@ TEST_F(FileSenderTest, AReaderThatIsGoneEndsIt) {
 
 TEST_F(FileSenderTest, IsCancelledWhileTheSocketIsFull) {
   const auto sent = reactor_.run_until_complete(with_deadline(
-      50ms, sender_.send(socket_.get(),
+      50ms, sender_.send(place_, socket_.get(),
                          {.file = make("large", content(8'000'000)), .length = 8'000'000})));
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().code, Code::kDeadlineExceeded);
-  EXPECT_TRUE(sender_.has_room());
+  EXPECT_TRUE(sender_.reserve("other"));
 }
 
 TEST_F(FileSenderTest, SaysWhenMoreAreABadIdea) {
   EXPECT_TRUE(reactor_.run_until_complete(with_deadline(60s, send_two())));
+}
+
+TEST_F(FileSenderTest, PlacesAreTakenFromTheReservationOn) {
+  auto second = sender_.reserve("sandbox");
+  const auto third = sender_.reserve("another");
+  EXPECT_TRUE(second && third);
+  EXPECT_FALSE(sender_.reserve("third"));
+  second.reset();
+  EXPECT_TRUE(sender_.reserve("third"));
+}
+
+TEST_F(FileSenderTest, WhoCancelsAfterTheLastByteComesTooLate) {
+  const auto late = [this](ForeignFd file) -> Task<> {
+    TaskContext& outer = co_await current_context();
+    CancelState cancel{outer.cancel};
+    TaskContext inner{outer.loop, &cancel, outer.trace};
+    cancel.cancel();
+    FileSender::Piece piece{.file = std::move(file), .length = 7};
+    co_return co_await sender_.send(place_, socket_.get(), std::move(piece)).under(inner);
+  };
+  EXPECT_TRUE(reactor_.run_until_complete(late(make("small", "content"))));
+}
+
+TEST_F(FileSenderTest, FilesAreClosedElsewhereHoweverItEnds) {
+  const auto settled = [] {
+    while (closing_elsewhere().waiting > 0) {
+      std::this_thread::yield();
+    }
+    return closing_elsewhere().closed;
+  };
+  make("plain", "content");
+  const auto before = settled();
+  EXPECT_TRUE(send({.file = open("plain"), .length = 7}));
+  EXPECT_FALSE(send({.file = open("plain"), .length = 8}));
+  EXPECT_FALSE(send({.file = open("plain"), .length = UINT64_MAX}));
+  EXPECT_FALSE(send({.file = open(".", O_RDONLY | O_DIRECTORY), .length = 1}));
+  EXPECT_EQ(settled(), before + 4);
+}
+
+TEST_F(FileSenderTest, OneOwnerDoesNotGetAllThreadsAndWhoWaitsCanLeave) {
+  EXPECT_TRUE(reactor_.run_until_complete(with_deadline(60s, wait_for_threads())));
 }
 
 TEST_F(FileSenderTest, NothingButAPlainFileIsRead) {
@@ -205,18 +297,19 @@ TEST_F(FileSenderTest, NothingButAPlainFileIsRead) {
   make("plain", "x");
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-  Fd strange[] = {open("fifo", O_RDONLY | O_NONBLOCK),
-                  open(".", O_RDONLY | O_DIRECTORY),
-                  open("plain", O_PATH),
-                  open("plain", O_WRONLY),
-                  open("plain", O_RDWR),
-                  Fd{sockets[0]},
-                  Fd{sockets[1]},
-                  Fd{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)},
-                  Fd{::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)},
-                  Fd{::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC)},
-                  Fd{::open("/dev/zero", O_RDONLY | O_CLOEXEC)}};
-  for (Fd& each : strange) {
+  ForeignFd strange[] = {
+      open("fifo", O_RDONLY | O_NONBLOCK),
+      open(".", O_RDONLY | O_DIRECTORY),
+      open("plain", O_PATH),
+      open("plain", O_WRONLY),
+      open("plain", O_RDWR),
+      ForeignFd{Fd{sockets[0]}},
+      ForeignFd{Fd{sockets[1]}},
+      ForeignFd{Fd{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)}},
+      ForeignFd{Fd{::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)}},
+      ForeignFd{Fd{::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC)}},
+      ForeignFd{Fd{::open("/dev/zero", O_RDONLY | O_CLOEXEC)}}};
+  for (ForeignFd& each : strange) {
     if (!each) {  // not every host has every file
       continue;
     }

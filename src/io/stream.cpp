@@ -75,6 +75,9 @@ Result<Fd> open_socket(int family) {
 Task<std::unique_ptr<FdStream>> connect_to(Reactor& reactor, SocketAddress address,
                                            std::string what) {
   CO_TRY(Fd fd, open_socket(address.storage.ss_family));
+  if (address.storage.ss_family == AF_UNIX) {
+    (void)let_descriptors_come(fd.get(), false);  // until somebody wants one
+  }
   int error = ::connect(fd.get(), address.get(), address.size) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
     {

@@ -29,10 +29,11 @@ class E2bExchange final : public http::Exchange {
   Task<> respond(http::Response response) override;
   Task<> start(int status, http::Headers headers, std::optional<std::uint64_t> length) override;
   Task<> write(std::string_view bytes) override;
-  bool sends_files() const override { return inner_.sends_files(); }
-  Task<> send_file(Fd file, std::uint64_t offset, std::uint64_t length) override {
-    bytes_sent_ += length;
-    return inner_.send_file(std::move(file), offset, length);
+  bool reserve_file(std::string_view owner) override { return inner_.reserve_file(owner); }
+  void release_file() override { inner_.release_file(); }
+  Task<> send_file(FilePart part) override {
+    part.sent = &bytes_sent_;
+    return inner_.send_file(std::move(part));
   }
   Task<> finish() override { return inner_.finish(); }
   bool started() const override { return inner_.started(); }

@@ -35,9 +35,12 @@ http::Headers endless_headers(const FileAnswer& answer) {
 }
 
 // Where the kernel can send a file by itself, its descriptor is asked for instead of its bytes.
-std::uint64_t asked_length(const http::Exchange& exchange, const control::Files& files,
+std::uint64_t asked_length(http::Exchange& exchange, const control::Files& files,
                            std::uint64_t length = UINT64_MAX) {
-  return exchange.sends_files() && files.guest() != nullptr ? guest::with_passing(length) : length;
+  const control::GuestClient* guest = files.guest();
+  return guest != nullptr && exchange.reserve_file(guest->socket_path())
+             ? guest::with_passing(length)
+             : length;
 }
 
 Task<> cancel_when_gone(FileReader& reader, CancelState& cancel) {
@@ -49,13 +52,15 @@ Task<> cancel_when_gone(FileReader& reader, CancelState& cancel) {
 
 // The descriptor must not keep the disk of a sandbox that goes away: whoever holds it lets go then,
 // however slowly its client reads.
-Task<> send_passed(http::Exchange& exchange, FileReader& reader, Fd file, Slice slice) {
+Task<> send_passed(http::Exchange& exchange, FileReader& reader, io::ForeignFd file, Slice slice) {
   TaskContext& outer = co_await current_context();
   CancelState cancel{outer.cancel};
   TaskContext inner{outer.loop, &cancel, outer.trace};
   Scope scope{outer};
   scope.spawn("end of a file's sandbox", cancel_when_gone(reader, cancel));
-  auto sent = co_await exchange.send_file(std::move(file), slice.offset, slice.length).under(inner);
+  http::Exchange::FilePart part{
+      .file = std::move(file), .offset = slice.offset, .length = slice.length};
+  auto sent = co_await exchange.send_file(std::move(part)).under(inner);
   (void)co_await scope.cancel_and_join();
   if (!sent && sent.error().code == Code::kCancelled && !outer.cancel->cancelled()) {
     co_return fail(Code::kUnavailable, "the sandbox went away while its file was read",
@@ -81,9 +86,10 @@ Task<> send_exactly(http::Exchange& exchange, FileReader& reader, std::uint64_t 
 }
 
 Task<> send_slice(http::Exchange& exchange, FileReader& reader, Slice slice) {
-  if (Fd file = reader.take_file()) {
+  if (io::ForeignFd file = reader.take_file()) {
     return send_passed(exchange, reader, std::move(file), slice);
   }
+  exchange.release_file();
   return send_exactly(exchange, reader, slice.length);
 }
 
@@ -93,6 +99,7 @@ Task<> send_raw(http::Exchange& exchange, FileReader& reader, const FileAnswer& 
     CO_TRY_DO(co_await exchange.start(200, file_headers(info, answer), info.size));
     co_return co_await send_slice(exchange, reader, {0, info.size});
   }
+  exchange.release_file();
   CO_TRY(auto bytes, co_await reader.next());
   if (bytes.empty()) {
     CO_TRY_DO(co_await exchange.start(200, file_headers(info, answer), 0));
