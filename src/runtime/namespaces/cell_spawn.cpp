@@ -158,7 +158,9 @@ Result<Cell> spawn_cell(std::shared_ptr<const CellBlueprint> blueprint, CgroupPl
       plan_cell(std::move(blueprint), std::move(places), std::move(wanted), theirs.get()));
   const CellSpec& spec = planned->spec;
   const CellPlan& plan = planned->plan;
-  CellClone clone{planned, std::move(theirs)};
+  const auto memory =
+      planned->blueprint->lends_memory ? CellClone::Memory::kLent : CellClone::Memory::kCopied;
+  CellClone clone{planned, std::move(theirs), memory};
   TRY(BegunCell begun, clone.begin(ours.get(), kCreateTimeoutMs));
   Child& child = begun.child;
   TRY_DO(name_listener(begun.listener.get(), planned->texts.guest_socket));

@@ -35,6 +35,7 @@ struct CellBlueprint {
   int landlock_abi = 0;
   std::optional<NetworkPlan> network;  // nothing: this host cannot give cells a way out
   std::string criu_directory;          // empty: this host cannot dump or restore memory
+  bool lends_memory = true;            // where it can be, see cell_clone.h
 };
 
 struct PlanTexts {
