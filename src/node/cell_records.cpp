@@ -48,6 +48,11 @@ Error damaged(std::string_view id, std::string_view line) {
                "damaged_record"};
 }
 
+// As the kernel writes it: hexadecimal digits in five groups.
+bool is_boot_id(std::string_view text) {
+  return text.size() == 36 && text.find_first_not_of("0123456789abcdef-") == text.npos;
+}
+
 // Records that fit are filled up to one size with empty lines, so that one write within one page
 // replaces the other completely: a process cannot be killed in the middle of that. A second file
 // with a rename would be as good, but making and deleting a file for each is what costs most.
@@ -95,6 +100,10 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
     }
     return {};
   }
+  if (name == "boot_id" && is_boot_id(value)) {
+    cell.boot_id = value;
+    return {};
+  }
   const auto number = parse_u64(value);
   if (!number) {
     return fail(damaged(cell.id, line));
@@ -118,7 +127,8 @@ Result<> parse_line(StoredCell& cell, std::string_view line) {
 std::string format_record(const StoredCell& cell) {
   return concat("state ", kStateNames[static_cast<std::size_t>(cell.state)], "\npid ", cell.pid,
                 "\nstart_time ", cell.start_time, "\nuid_base ", cell.uid_base, "\nfresh_upper ",
-                cell.fresh_upper ? 1 : 0, "\n", format_names("layers", cell.layers),
+                cell.fresh_upper ? 1 : 0, "\n", cell.boot_id.empty() ? "" : "boot_id ",
+                cell.boot_id, cell.boot_id.empty() ? "" : "\n", format_names("layers", cell.layers),
                 format_names("volumes", cell.volumes),
                 format_names("read_volumes", cell.read_volumes));
 }
@@ -136,10 +146,19 @@ Result<StoredCell> parse_record(std::string_view id, std::string_view text) {
   const auto optional_lines =
       std::ranges::count_if(std::initializer_list{&cell.layers, &cell.volumes, &cell.read_volumes},
                             [](const auto* names) { return !names->empty(); });
-  if (lines != 5 + static_cast<std::size_t>(optional_lines)) {
+  if (lines != 5 + static_cast<std::size_t>(optional_lines) + (cell.boot_id.empty() ? 0 : 1)) {
     return fail(damaged(id, "(lines are missing)"));
   }
   return cell;
+}
+
+Result<std::string> read_boot_id() {
+  TRY(const std::string text, read_file("/proc/sys/kernel/random/boot_id", 64));
+  const std::string_view id = trim(text);
+  if (!is_boot_id(id)) {
+    return fail(Code::kInternal, "the kernel's boot id cannot be read");
+  }
+  return std::string{id};
 }
 
 Result<> CellRecords::put(const StoredCell& cell) const {

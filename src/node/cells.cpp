@@ -33,6 +33,7 @@ runtime::Limits runtime_limits(const Limits& limits) {
 
 Result<std::unique_ptr<Cells>> Cells::open(Parts parts) {
   std::unique_ptr<Cells> cells{new Cells{std::move(parts)}};
+  TRY(cells->boot_id_, read_boot_id());
   TRY(cells->death_watch_,
       DeathWatch::start([raw = cells.get()](DeathWatch::Ticket ticket) { raw->on_death(ticket); }));
   return cells;
@@ -116,6 +117,7 @@ Result<CellInfo> Cells::make(const CreateRequest& request) {
   StoredCell stored{.id = request.id,
                     .uid_base = spec.uid_base,
                     .fresh_upper = !request.existing_upper,
+                    .boot_id = boot_id_,
                     .layers = request.layers};
   for (const View& view : request.views) {
     if (view.kind == View::Kind::kLayer) {

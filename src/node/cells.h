@@ -144,12 +144,14 @@ class Cells {
   Result<> recover_dumps();
 
   Result<> recover_one(StoredCell stored, RecoverySummary& summary);
+  bool must_be_undone(const StoredCell& stored);
   bool adopt(const StoredCell& stored);
   Result<> remove_unrecorded(RecoverySummary& summary);
   Result<> remove_passing_uppers(RecoverySummary& summary);
   void remove_stale_sockets();
 
   Parts parts_;
+  std::string boot_id_;
   IdLocks locks_;
   CreateTurns turns_;
   std::shared_mutex layers_in_use_;  // shared: a create; exclusive: a removal

@@ -265,16 +265,21 @@ TEST_F(CellsTest, RecoveryCleansUpWhatDiedMeanwhile) {
   EXPECT_TRUE(cells_->create(again));
 }
 
+StoredCell cut_short(const std::string& id, const std::string& boot_id) {
+  return {.id = id, .uid_base = kFirstHostId, .fresh_upper = true, .boot_id = boot_id};
+}
+constexpr const char* kEarlierBoot = "5f0c1a52-8d0e-4c4b-9a43-0123456789ab";
+
 // The node was killed at each step of a create in turn.
 TEST_F(CellsTest, RecoveryUndoesACreateThatWasCutShort) {
   crash();
-  ASSERT_TRUE(records().put({.id = "a", .uid_base = kFirstHostId, .fresh_upper = true}));
+  ASSERT_TRUE(records().put(cut_short("a", *read_boot_id())));
   start();
   EXPECT_EQ(summary_.undone, 1U);
   EXPECT_FALSE(has_record("a"));
 
   crash();
-  ASSERT_TRUE(records().put({.id = "a", .uid_base = kFirstHostId, .fresh_upper = true}));
+  ASSERT_TRUE(records().put(cut_short("a", *read_boot_id())));
   ASSERT_TRUE(pool_.create_upper("a", 0));
   ASSERT_TRUE(runtime_.create({.id = "a"}));  // running, but its record does not say so yet
   start();
@@ -292,6 +297,41 @@ TEST_F(CellsTest, RecoveryKeepsTheDiskOfAContinueThatWasCutShort) {
   start();
   EXPECT_EQ(summary_.dead, 1U);
   EXPECT_TRUE(pool_.has_upper("a"));
+}
+
+// The power was cut after the answer, before the record that says "running" was written back.
+TEST_F(CellsTest, RecoveryKeepsTheDiskOfACreateOfAnEarlierBoot) {
+  for (const char* const boot_id : {kEarlierBoot, ""}) {  // or of a node that did not write it yet
+    crash();
+    ASSERT_TRUE(pool_.create_upper("a", 0));
+    ASSERT_TRUE(records().put(cut_short("a", boot_id)));
+    start();
+    EXPECT_EQ(summary_.dead, 1U);
+    EXPECT_EQ(summary_.undone, 0U);
+    EXPECT_TRUE(pool_.has_upper("a"));
+    ASSERT_EQ(cells_->list("", 10).size(), 1U) << "control must hear of it";
+    EXPECT_FALSE(cells_->list("", 10)[0].running);
+    crash();
+    start();
+    EXPECT_TRUE(pool_.has_upper("a")) << "also at the next start";
+    CreateRequest again = request("a");
+    again.existing_upper = true;
+    EXPECT_TRUE(cells_->create(again));
+    EXPECT_TRUE(cells_->destroy({.id = "a"}));
+    EXPECT_FALSE(pool_.has_upper("a"));
+  }
+}
+
+TEST_F(CellsTest, RecoveryUndoesWhatAnEarlierBootLeftToNobody) {
+  crash();
+  ASSERT_TRUE(records().put(cut_short("a", kEarlierBoot)));  // it has no disk yet
+  ASSERT_TRUE(pool_.create_upper("build-1", 0));
+  ASSERT_TRUE(records().put(cut_short("build-1", kEarlierBoot)));
+  start();
+  EXPECT_EQ(summary_.undone, 2U);
+  EXPECT_FALSE(has_record("a"));
+  EXPECT_FALSE(has_record("build-1"));
+  EXPECT_FALSE(pool_.has_upper("build-1"));
 }
 
 TEST_F(CellsTest, RecoveryRemovesCellsWithoutARecordButNotTheirDisks) {
@@ -328,46 +368,6 @@ TEST_F(CellsTest, ACellThatCannotBeEndedKeepsItsIdsAndRecord) {
   EXPECT_GE(summary_.failed, 1U);
   EXPECT_TRUE(has_record("a"));
   EXPECT_FALSE(uids_->take_exactly(uid_base));
-}
-
-TEST(CellRecordsTest, RecordsSurviveTheTrip) {
-  const StoredCell cell{.id = "a",
-                        .state = StoredCell::State::kRunning,
-                        .pid = 4711,
-                        .start_time = 1ULL << 40,
-                        .uid_base = kFirstHostId,
-                        .fresh_upper = true};
-  const auto back = parse_record("a", format_record(cell));
-  ASSERT_TRUE(back) << back.error().message;
-  EXPECT_EQ(format_record(*back), format_record(cell));
-}
-
-// Whether it is written over the old one or takes its place: nothing of the old one is left.
-TEST_F(CellsTest, ARecordIsReplacedCompletely) {
-  StoredCell large{.id = "a", .uid_base = kFirstHostId};
-  for (int i = 0; i < 60; ++i) {
-    large.layers.push_back(concat("layer-with-a-rather-long-name-", i));
-  }
-  const StoredCell small{.id = "a", .pid = 1, .uid_base = kFirstHostId, .layers = {"base"}};
-  const StoredCell smaller{.id = "a", .uid_base = kFirstHostId};
-  for (const StoredCell* const cell : std::initializer_list<const StoredCell*>{
-           &small, &smaller, &small, &large, &smaller, &large, &small}) {
-    ASSERT_TRUE(records().put(*cell));
-    const auto stored = records().load();
-    ASSERT_TRUE(stored);
-    ASSERT_EQ(stored->size(), 1U);
-    EXPECT_EQ(format_record(stored->front()), format_record(*cell));
-  }
-}
-
-TEST(CellRecordsTest, DamagedRecordsAreRefused) {
-  const std::string good = format_record({.id = "a"});
-  for (std::size_t size = 0; size < good.size() - 1; ++size) {
-    EXPECT_FALSE(parse_record("a", good.substr(0, size))) << size;
-  }
-  for (const char* text : {"state gone\n", "pid -1\n", "pid 99999999999\n", "color red\n"}) {
-    EXPECT_FALSE(parse_record("a", text)) << text;
-  }
 }
 
 }  // namespace

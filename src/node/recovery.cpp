@@ -2,9 +2,10 @@
 //
 // Every cell that exists has a record (it was written first). A recorded cell that still runs is
 // adopted as it is; one that does not is cleaned out of the kernel and kept as dead, with its disk,
-// for control to decide. A record of a create that never finished is undone whole. Kernel objects
-// without a record are removed. Disks without a record are left alone, because control knows them,
-// but those of passing cells, which nobody continues.
+// for control to decide. A create that never finished is undone whole, as long as its record is to
+// be believed: see must_be_undone(). Kernel objects without a record are removed. Disks without a
+// record are left alone, because control knows them, but those of passing cells, which nobody
+// continues.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -49,7 +50,7 @@ Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
     parts_.uids.give_back(stored.uid_base);
   }
   ATOLL_FAULT_POINT("node.recover.ended");
-  if (stored.state == StoredCell::State::kCreating && stored.fresh_upper) {
+  if (must_be_undone(stored)) {
     TRY_DO(parts_.pool.remove_upper(stored.id));
     ++summary.undone;
     return parts_.records.remove(stored.id);
@@ -61,6 +62,16 @@ Result<> Cells::recover_one(StoredCell stored, RecoverySummary& summary) {
   put(Entry{std::move(stored), 0});
   ++summary.dead;
   return {};
+}
+
+// Records are not synced, disks that were promised to somebody are. So after a power cut `creating`
+// may be all that is left of the record of one that ran long since and whose disk must stay:
+// control knows whether anybody wants it. As long as the machine runs, a record is what was written
+// last.
+bool Cells::must_be_undone(const StoredCell& stored) {
+  return stored.state == StoredCell::State::kCreating && stored.fresh_upper &&
+         (stored.boot_id == boot_id_ || is_passing_cell(stored.id) ||
+          !parts_.pool.has_upper(stored.id));
 }
 
 // False when the cell does not run any more, or must not: its ids may belong to somebody else, or
