@@ -70,7 +70,8 @@ def plots(report):
         series = {name: [relative[level][name] for level in levels]
                   for name in relative[levels[0]]}
         labels = ["1, with history" if level == "past" else level for level in levels]
-        title = "p50 by the number of live sandboxes, relative to a server with one beside it"
+        title = ("Time by the number of live sandboxes, relative to a server with one beside it; "
+                 "what was too noisy is left out")
         made["growth.svg"] = (svg.lines(title, labels, series, limit=1.3), title)
     storms = report["parts"].get("storm", {}).get("figures", {})
     if len(storms) > 1:

@@ -98,12 +98,18 @@ def ratio(above, below, reference):
 
 
 def middle(values):
-    """Between which values the median of what was sampled lies, with 95 % certainty; whatever the
-    distribution: these are ranks."""
-    ordered, half = sorted(values), len(values) / 2
-    reach = 0.98 * math.sqrt(len(values))
-    return (ordered[max(0, math.floor(half - reach))],
-            ordered[min(len(values) - 1, math.ceil(half + reach) - 1)])
+    """Between which values the median of what was sampled lies, with at least 95 % certainty;
+    whatever the distribution: these are ranks. With fewer than 6 values it is less certain."""
+    ordered, count = sorted(values), len(values)
+    # Each value is below the median or above it, as a coin falls; outside are those ranks that so
+    # few heads would need.
+    outside, ways, fewer = 0, 1, 1
+    while outside + 1 < (count + 1) // 2:
+        ways = ways * (count - outside) // (outside + 1)
+        if 40 * (fewer + ways) > 2 ** count:
+            break
+        outside, fewer = outside + 1, fewer + ways
+    return ordered[outside], ordered[count - 1 - outside]
 
 
 def paired_ratio(above, below):

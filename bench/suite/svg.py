@@ -54,10 +54,23 @@ def bars(title, values, unit="ms", ours=()):
     return document(bottom + 28, title, body)
 
 
+def unbroken(values):
+    """[[(index, value), ...], ...]: the stretches without a None."""
+    runs = [[]]
+    for index, value in enumerate(values):
+        if value is not None:
+            runs[-1].append((index, value))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
 def lines(title, labels, series, limit=None, unit="×"):
-    """One line for each series over places that are equally far apart; a dashed limit."""
+    """One line for each series over places that are equally far apart; a dashed limit. Where a value
+    is None there is no point, and no line across."""
     height, plot_top, plot_bottom = 420, TOP + 6, 370
-    highest = max([limit or 0, *(value for each in series.values() for value in each)]) * 1.15
+    highest = max([limit or 0, *(value for each in series.values() for value in each
+                                 if value is not None)]) * 1.15
     left, right = 60, WIDTH - 190
 
     def x(index):
@@ -81,10 +94,12 @@ def lines(title, labels, series, limit=None, unit="×"):
         body.append(text(right, y(limit) - 6, f"goal {number(limit)}{unit}", "end"))
     for index, (name, values) in enumerate(series.items()):
         colour = COLOURS[index % len(COLOURS)]
-        points = " ".join(f"{number(x(i))},{number(y(value))}" for i, value in enumerate(values))
-        body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        body += [f'<circle cx="{number(x(i))}" cy="{number(y(value))}" r="3" fill="{colour}"/>'
-                 for i, value in enumerate(values)]
+        for run in unbroken(values):
+            points = " ".join(f"{number(x(i))},{number(y(value))}" for i, value in run)
+            body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" '
+                        'stroke-width="2"/>')
+            body += [f'<circle cx="{number(x(i))}" cy="{number(y(value))}" r="3" fill="{colour}"/>'
+                     for i, value in run]
         at = plot_top + 12 + 20 * index
         body.append(f'<rect x="{right + 16}" y="{at - 10}" width="12" height="12" fill="{colour}"/>')
         body.append(text(right + 34, at, name))

@@ -57,6 +57,16 @@ def test_ratios_are_those_of_one_moment():
     assert "50 / one" in columns and "history / one" in columns
 
 
+def test_what_was_too_noisy_is_in_no_plot():
+    noisy = level(1.2)
+    noisy[growth.GROWN]["exec"] = [us * (1 + 3 * (turn % 2))
+                                   for turn, us in enumerate(noisy[growth.GROWN]["exec"])]
+    told = growth.tell({"1": level(1), "50": noisy}, {},
+                       types.SimpleNamespace(growth=[50, 1], history=0))["figures"]
+    assert told["flat"]["exec"]["value"] is None
+    assert told["relative"]["50"] == {"exec": None, "claim": 1.0}
+
+
 def test_what_was_written_is_told_where_it_is_known():
     written = {name: (4, 168, 2) for name in growth.COMMITTING}
     options = types.SimpleNamespace(growth=[1, 50], history=0)

@@ -73,3 +73,9 @@ def test_a_table_of_a_disturbed_block_has_no_ratio():
     calm = noisy | {"reference": series("reference", [5.0] * 30)}
     assert latency_table("t", calm, "ours", "reference")["rows"][1][-1] == "3.00"
     assert stats.disturbances([5.0] * 30) == []
+
+
+def test_a_line_has_no_point_where_nothing_was_told():
+    drawn = svg.lines("t", ["1", "10", "100", "500"], {"exec": [1.0, None, 1.2, 1.1]}, limit=1.3)
+    assert drawn.count("<circle") == 3 and drawn.count("<polyline") == 2
+    assert svg.lines("t", ["1"], {"exec": [None]}, limit=1.3).count("<circle") == 0

@@ -1,4 +1,6 @@
 """Statistics, and the refusal to give a ratio of a block that says nothing."""
+import math
+
 import pytest
 
 from suite import stats
@@ -104,3 +106,13 @@ def test_the_middle_is_where_the_median_is_and_narrows_with_samples():
              for low, high in [stats.middle(values)]]
     assert spans[1] < spans[0] / 3
     assert stats.middle([7.0] * 20) == (7.0, 7.0)
+
+
+def test_the_middle_is_as_certain_as_it_says_and_no_wider():
+    for count in (6, 7, 16, 20, 61, 400):
+        low, high = stats.middle(list(range(count)))
+        assert low + high == count - 1
+        missed = [2 * sum(math.comb(count, heads) for heads in range(ranks)) / 2 ** count
+                  for ranks in (low + 1, low + 2)]
+        assert missed[0] <= 0.05 < missed[1], (count, missed)
+    assert stats.middle([1, 2]) == (1, 2) and stats.middle([1]) == (1, 1)

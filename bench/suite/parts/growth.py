@@ -199,8 +199,8 @@ def tell(levels, rows_added, options):
                          rows)],
         "figures": {
             "p50_ms": grown, "one_ms": one, "most": int(most), "history_rows": rows_added,
-            "relative": {level: {name: round(grown[level][name] / one[level][name], 3)
-                                 for name in flat[level]} for level in levels},
+            "relative": {level: {name: told.value for name, told in flat[level].items()}
+                         for level in levels},
             "written": {level: samples.get(WRITTEN, {}) for level, samples in levels.items()},
             "flat": {name: told.json() for name, told in flat[most].items()},
             "past": {name: told.json() for name, told in flat.get("past", {}).items()},
