@@ -138,7 +138,8 @@ class SearchReader {
 // The image of a process: for guests of sandboxes with the same files, and opaque to us.
 struct CapturedProcess {
   std::string description;
-  Fd memory;  // nobody can change it any more, and its size is within kMaxCopyBytes
+  // Nobody can change it any more, and its size is within kMaxCopyBytes: to free that takes long.
+  io::ForeignFd memory;
   std::uint64_t memory_bytes = 0;
 };
 

@@ -14,7 +14,7 @@
 namespace atl::control {
 namespace {
 
-Result<std::uint64_t> check_memory(const Fd& memory) {
+Result<std::uint64_t> check_memory(const io::ForeignFd& memory) {
   constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   struct stat file{};
   struct statfs filesystem{};
@@ -45,10 +45,9 @@ Task<CapturedProcess> GuestClient::capture(guest::CaptureRequest request) const 
   if (description.size() > guest::kMaxDescriptionBytes) {
     co_return guest_broke_protocol("a description that is too long");
   }
-  CapturedProcess captured{.description = std::string{description}};
-  auto memory = channel->take_descriptor();
-  CO_TRY(captured.memory_bytes, check_memory(memory.plain()));
-  captured.memory = std::move(memory.plain());
+  CapturedProcess captured{.description = std::string{description},
+                           .memory = channel->take_descriptor()};
+  CO_TRY(captured.memory_bytes, check_memory(captured.memory));
   co_return std::move(captured);
 }
 
