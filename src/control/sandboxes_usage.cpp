@@ -2,8 +2,9 @@
 //
 // The samples live in this process's memory, at most kMaxSamples per sandbox. Whoever does nothing
 // is asked less and less often: thousands of sandboxes that sleep must cost nothing. And never more
-// than kMaxSampledAtOnce in one round: those that somebody used last come first, then those that
-// have waited longest.
+// than kMaxSampledAtOnce in one round: those in use come first, then those that were used or did
+// something, then the others, among equals whoever has waited longest. A share of each round is for
+// those that have waited longest of all, so nobody is left out for ever.
 #include <algorithm>
 #include <map>
 
@@ -18,41 +19,70 @@ namespace {
 constexpr unsigned kQuietRounds = 12;
 constexpr unsigned kMostLeftOut = 63;
 
+// Of kMaxSampledAtOnce: for whoever has waited longest, in use or not.
+constexpr std::size_t kSharedPlaces = kMaxSampledAtOnce / 4;
+
+struct Activity {
+  std::size_t now = 0;
+  UnixMillis last_at = 0;
+};
+
 // When one is asked again.
 struct Pace {
   std::uint64_t cpu_nanoseconds = 0;
-  unsigned quiet = 0;  // samples in a row that showed nothing new
+  unsigned quiet = 1;  // samples in a row that showed nothing new
   unsigned leave_out = 0;
-  UnixMillis asked_at = 0;
+  // In which round, whatever came of it: a time of day can be set, and one that cannot be asked
+  // must not stand before the others each time.
+  std::uint64_t asked_in = 0;
+  UnixMillis seen_use_at = 0;
 
   // Somebody's use of it counts as a reason to look.
-  bool was_used(std::size_t uses, UnixMillis last_used_at) const {
-    return uses > 0 || last_used_at > asked_at;
-  }
-  bool is_due(std::size_t uses, UnixMillis last_used_at) {
-    if (leave_out == 0 || was_used(uses, last_used_at)) {
+  bool was_used(const Activity& use) const { return use.now > 0 || use.last_at != seen_use_at; }
+  bool is_due(const Activity& use) {
+    if (leave_out == 0 || was_used(use)) {
       return true;
     }
     --leave_out;
     return false;
   }
+  void ask(const Activity& use, std::uint64_t round) {
+    asked_in = round;
+    seen_use_at = use.last_at;
+  }
   void note(const UsageSample& sample) {
     quiet = sample.cpu_nanoseconds == cpu_nanoseconds ? quiet + 1 : 0;
     cpu_nanoseconds = sample.cpu_nanoseconds;
-    asked_at = sample.at;
     leave_out = quiet < kQuietRounds
                     ? 0
                     : std::min(1U << std::min(quiet - kQuietRounds, 10U), kMostLeftOut);
   }
 };
 
-// The smallest comes first: in use, used last, asked the longest time ago.
-using Turn = std::pair<int, UnixMillis>;
-Turn turn_of(const Pace& pace, std::size_t uses, UnixMillis last_used_at) {
-  if (uses > 0) {
-    return {0, pace.asked_at};
+struct Candidate {
+  int rank;  // the smallest comes first
+  std::uint64_t asked_in;
+  std::string id;
+};
+
+int rank_of(const Pace& pace, const Activity& use) {
+  if (use.now > 0) {
+    return 0;
   }
-  return pace.was_used(uses, last_used_at) ? Turn{1, -last_used_at} : Turn{2, pace.asked_at};
+  return pace.was_used(use) || pace.quiet == 0 ? 1 : 2;
+}
+
+void keep_those_whose_turn_it_is(std::vector<Candidate>& due) {
+  if (due.size() <= kMaxSampledAtOnce) {
+    return;
+  }
+  const auto shared = due.begin() + kSharedPlaces;
+  const auto end = due.begin() + kMaxSampledAtOnce;
+  std::ranges::nth_element(due, shared, {}, &Candidate::asked_in);
+  std::ranges::nth_element(shared, end, due.end(), {}, [](const Candidate& each) {
+    return std::pair{each.rank, each.asked_in};
+  });
+  due.erase(end, due.end());
 }
 
 }  // namespace
@@ -86,25 +116,29 @@ Task<UsageSample> Sandboxes::sample(EntryPointer entry) {
 // would have to walk a disk to measure it, only those who ask pay for that.
 Task<> Sandboxes::sample_all() {
   std::map<std::string, Pace, std::less<>> paces;
-  for (;;) {
+  for (std::uint64_t round = 1;; ++round) {
     CO_TRY_DO(co_await sleep_for(std::chrono::milliseconds{kSampleIntervalMs}));
-    std::vector<std::pair<Turn, EntryPointer>> due;
+    std::vector<Candidate> due;
     std::erase_if(paces, [this](const auto& pace) { return !entries_.contains(pace.first); });
     for (const auto& [id, entry] : entries_) {
       if (!sampling_ || entry->busy || entry->guest_socket.empty()) {
         continue;
       }
       Pace& pace = paces[id];
-      if (pace.is_due(entry->uses, entry->last_used_at)) {
-        due.emplace_back(turn_of(pace, entry->uses, entry->last_used_at), entry);
+      const Activity use{entry->uses, entry->last_used_at};
+      if (pace.is_due(use)) {
+        due.push_back({rank_of(pace, use), pace.asked_in, id});
       }
     }
-    if (due.size() > kMaxSampledAtOnce) {
-      const auto end = due.begin() + kMaxSampledAtOnce;
-      std::ranges::nth_element(due, end, {}, &std::pair<Turn, EntryPointer>::first);
-      due.erase(end, due.end());
-    }
-    for (const auto& [turn, entry] : due) {
+    keep_those_whose_turn_it_is(due);
+    for (const Candidate& candidate : due) {
+      const auto found = entries_.find(candidate.id);
+      if (found == entries_.end()) {
+        continue;  // gone meanwhile
+      }
+      const EntryPointer entry = found->second;
+      Pace& pace = paces[candidate.id];
+      pace.ask({entry->uses, entry->last_used_at}, round);
       auto taken = co_await sample(entry);
       if (!taken && taken.error().code == Code::kCancelled) {
         co_return fail(std::move(taken).error());
@@ -112,7 +146,7 @@ Task<> Sandboxes::sample_all() {
       if (!taken) {
         continue;  // it has just gone, or the node has: the next round knows
       }
-      paces[entry->row.id].note(*taken);
+      pace.note(*taken);
       entry->samples.push_back(*taken);
       while (entry->samples.size() > kMaxSamples) {
         entry->samples.pop_front();

@@ -16,8 +16,8 @@ using control::UsageSample;
 constexpr std::int64_t kMinStepSeconds = control::kSampleIntervalMs / 1000;
 constexpr std::int64_t kDefaultRangeMs = std::int64_t{3600} * 1000;
 constexpr std::int64_t kMaxRangeMs = 30LL * 24 * 3600 * 1000;
-// Samples further apart than this do not belong together.
-constexpr std::int64_t kMaxDistanceMs = 3 * control::kSampleIntervalMs;
+// What is older than this is not what is now.
+constexpr std::int64_t kMaxFreshMs = 3 * control::kSampleIntervalMs;
 constexpr std::array<std::string_view, 6> kStatistics{"auto",    "average", "minimum",
                                                       "maximum", "last",    "rate"};
 // Of the contract, but nothing here measures them.
@@ -85,12 +85,10 @@ struct Point {
 };
 using Segment = std::vector<Point>;
 
-// One that does nothing is sampled less often: as long as its cpu time is the same, nothing was.
+// However far apart: who does nothing is sampled less often, and so is everybody where there are
+// more than can be asked in one round. Cpu time is counted meanwhile.
 bool neighbours(const UsageSample& before, const UsageSample& sample) {
-  return before.generation == sample.generation &&
-         (sample.at - before.at <= kMaxDistanceMs
-              ? sample.cpu_nanoseconds >= before.cpu_nanoseconds
-              : sample.cpu_nanoseconds == before.cpu_nanoseconds);
+  return before.generation == sample.generation && sample.cpu_nanoseconds >= before.cpu_nanoseconds;
 }
 
 std::vector<Segment> read_segments(Reader read, bool needs_two, const MetricsRequest& request,
@@ -186,7 +184,7 @@ Json freshness_json(const MetricsRequest& request, const std::vector<UsageSample
   const auto age_ms = std::max<std::int64_t>(0, request.end - samples.back().at);
   return Json::object({{"newest_observed_at", rfc3339(samples.back().at)},
                        {"age_seconds", static_cast<double>(age_ms) / 1000},
-                       {"status", age_ms <= kMaxDistanceMs ? "fresh" : "stale"}});
+                       {"status", age_ms <= kMaxFreshMs ? "fresh" : "stale"}});
 }
 
 Json current_json(const std::vector<UsageSample>& samples) {

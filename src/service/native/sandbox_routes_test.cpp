@@ -180,6 +180,30 @@ TEST(MetricSeries, StepsGapsAndStatistics) {
   EXPECT_EQ(*metrics_json(request, {}).find("freshness")->find("status")->as_string(), "missing");
 }
 
+// So far apart are samples of one that works when thousands do.
+TEST(MetricSeries, OneThatIsSampledSeldomHasItsCpuTimeAllTheSame) {
+  const std::int64_t apart_ms =
+      control::kSampleIntervalMs * static_cast<std::int64_t>(4000 / control::kMaxSampledAtOnce);
+  std::vector<control::UsageSample> samples;
+  for (int i = 0; i < 4; ++i) {
+    samples.push_back({.at = 1'000'000 + i * apart_ms,
+                       .generation = 1,
+                       .cpu_nanoseconds = static_cast<std::uint64_t>(i * apart_ms) * 500'000,
+                       .limits = {.cpu_millis = 1000}});
+  }
+  MetricsRequest request{.start = 1'000'000, .end = samples.back().at, .step_seconds = 5};
+  request.names = {"sandbox.cpu.usage"};
+  const Json json = metrics_json(request, samples);
+  const auto& segments = *(*json.find("series")->as_array())[0].find("segments")->as_array();
+  ASSERT_EQ(segments.size(), 1U);
+  const auto& points = *segments[0].find("points")->as_array();
+  ASSERT_EQ(points.size(), 3U);
+  for (const Json& point : points) {
+    EXPECT_DOUBLE_EQ(*point.find("value")->as_number(), 0.5);
+  }
+  EXPECT_DOUBLE_EQ(*json.find("current")->find("cpu_cores")->as_number(), 0.5);
+}
+
 TEST(MetricSeries, TimesAreReadStrictly) {
   const auto start = [](std::string_view text) {
     return parse_metrics(concat("start_time=", text), 1'800'000'000'000);
