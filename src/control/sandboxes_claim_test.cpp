@@ -316,5 +316,27 @@ TEST_F(ClaimTest, AForkThatIsNotOnTheDiskIsNotMade) {
   EXPECT_FALSE(*remembered);
 }
 
+// One that is on its way out though its row does not say so.
+TEST_F(ClaimTest, WhoCountsSeesTheStatusThatIsListed) {
+  ASSERT_TRUE(claim());
+  node_.fault = [](std::string_view operation) {
+    return operation == "create"    ? FakeNode::Fault::kRefused
+           : operation == "destroy" ? FakeNode::Fault::kUnreached
+                                    : FakeNode::Fault::kNone;
+  };
+  EXPECT_FALSE(claim());
+  std::map<std::string, SandboxStatus> seen;
+  sandboxes_->each([&](const Sandbox& row) { seen.emplace(row.id, row.status); });
+  std::map<std::string, SandboxStatus> listed;
+  for (const Sandbox& row : sandboxes_->list({.team_id = kTeam, .limit = 10}).sandboxes) {
+    listed.emplace(row.id, row.status);
+  }
+  EXPECT_EQ(seen, listed);
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_EQ(std::ranges::count(seen, SandboxStatus::kTerminating,
+                               &std::pair<const std::string, SandboxStatus>::second),
+            1);
+}
+
 }  // namespace
 }  // namespace atl::control

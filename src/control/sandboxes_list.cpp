@@ -2,7 +2,8 @@
 //
 // The order is (created_at, id), which never changes for a sandbox, so a page after a cursor does
 // not depend on what happened to the pages before. It is kept for each team, so a page costs what
-// is on it, however many sandboxes there are.
+// is on it, however many sandboxes there are; and what was looked at and left out, where a filter
+// leaves out many or an offset is given.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -53,9 +54,14 @@ std::vector<Sandbox> Sandboxes::all() const {
   return rows;
 }
 
+// With the status that list() tells: who counts and who lists must agree.
 void Sandboxes::each(const std::function<void(const Sandbox&)>& look) const {
   for (const auto& [id, entry] : entries_) {
-    look(entry->row);
+    if (view_status(*entry) == entry->row.status) {
+      look(entry->row);
+    } else {
+      look(view(*entry));
+    }
   }
 }
 
