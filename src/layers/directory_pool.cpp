@@ -243,6 +243,7 @@ class DirectoryPool final : public Pool {
   Result<std::string> take_snapshot(const std::string& id, const std::string& snapshot_id,
                                     std::uint64_t limit_bytes) override {
     TRY_DO(check_copy(id, snapshot_id, limit_bytes));
+    TRY_DO(ATOLL_FAULT_CHECK("layers.take"));
     const TreePlace snapshot{snapshots_.get(), snapshot_id};
     TRY_DO(volumes_->unseal(snapshots_.get(), snapshot_id));
     if (volumes_->has_quota()) {

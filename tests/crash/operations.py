@@ -6,7 +6,7 @@ from operation import NotDone
 from operations_background import (ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot, CellDies,
                                    Restart, RestartOfApi, BuildTemplate, DeleteTemplate)
 from operations_disks import (Snapshot, SnapshotOfPaused, Restore, RestoreRunning, Fork,
-                              ForkPaused, DeleteSnapshot)
+                              ForkPaused, ForkOnePaused, DeleteSnapshot)
 from operations_network import (ClaimWithNetwork, CreateCredential, DeleteCredential,
                                 RotateCredential, SetNetwork)
 from operations_sandboxes import (Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory,
@@ -17,7 +17,7 @@ from operations_volumes import (CreateVolume, ForkVolume, SnapshotVolume, Restor
 
 OPERATIONS = [Claim, ClaimMany, ClaimSnapshot, Pause, PauseWithoutMemory, PauseToDisk,
               PauseAgainWithoutMemory, Resume, ResumeFromDisk, ResumeByUse, Snapshot,
-              SnapshotOfPaused, Restore, RestoreRunning, Fork, ForkPaused, Delete, DeletePaused,
+              SnapshotOfPaused, Restore, RestoreRunning, Fork, ForkPaused, ForkOnePaused, Delete, DeletePaused,
               DeleteSnapshot, Update, ExpiryPauses, ExpiryDeletes, ExpiryOfSnapshot, CellDies,
               Restart, RestartOfApi, BuildTemplate, DeleteTemplate, CreateVolume, ForkVolume,
               SnapshotVolume, RestoreVolume, DeleteVolume, DeleteVolumeSnapshot, ForkWithVolume,

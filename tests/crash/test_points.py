@@ -35,7 +35,7 @@ ACTIONS = {"self": "kill", "other": "stop", "all": "stop", "full": "fail"}
 # removed leaves a dead cell, which is settled in the background, so that use meanwhile gets 503.
 # And without store.log.sync: after a failure nothing is durable until a restart (log_test.cpp).
 CAN_FAIL = {"node.record.put", "layers.upper.create", "layers.upper.sync", "layers.snapshot.create",
-            "layers.copy.create", "layers.sync", "store.commit.begun"}
+            "layers.copy.create", "layers.take", "layers.sync", "store.commit.begun"}
 BROKEN = (*NOT_ACKNOWLEDGED, http.client.HTTPException)
 
 
