@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "base/fd.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "secrets/keyring.h"
 
 namespace atl::tls {
