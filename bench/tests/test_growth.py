@@ -113,3 +113,21 @@ def test_noise_asks_for_more_pairs_and_not_for_ever():
         assert client.plans == plans
         assert growth.flatness(level)["fork"].stable == (noisy_plans < 99)
         assert len(level[growth.GROWN]["claim"]) == plans * len(CALM) == len(level[REFERENCE])
+
+
+class Restless:
+    """A machine that is quiet from the third look on."""
+    looks = 0
+
+    def run(self, contestants, **_):
+        assert [each["name"] for each in contestants] == [REFERENCE]
+        self.looks += 1
+        return {REFERENCE: series(REFERENCE, CALM if self.looks > 2 else WILD)}
+
+
+def test_a_level_is_looked_at_when_the_machine_has_got_over_making_it(monkeypatch):
+    machine = Restless()
+    growth.settle(machine)
+    assert machine.looks == 3
+    monkeypatch.setattr(growth, "SETTLE_SECONDS", 0)
+    growth.settle(Restless())

@@ -7,6 +7,7 @@ a server that does not have them, shows in the one that stays as it is: it is co
 before.
 """
 import contextlib
+import time
 
 from suite import history, pool_writes, stats
 from suite.client import CREATE, DELETE, REFERENCE, Client, reference, run_command, step
@@ -17,6 +18,7 @@ TITLE = "Growth"
 WORKERS = 8
 BLOCKS = 4  # who goes first changes from one to the next
 WARMUP = 3
+SETTLE_SECONDS = 60
 GROWN, SINGLE, WRITTEN = "grown", "single", "written"
 COMMITTING = ("fork", "pause", "snapshot")
 FORK = step("POST", "/api/v1/sandboxes/{sandbox}/fork", {"count": 1, "start": True},
@@ -90,6 +92,17 @@ def populate(client, live, count):
             operations=len(gone))], workers=WORKERS)
 
 
+def settle(client):
+    """Until the machine has got over what was done to it: making thousands of sandboxes leaves work
+    behind (writeback, namespaces that are taken apart, first samples) that is not theirs while they
+    live. Not for ever: a machine that is never quiet is told by the ratios."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        turns = client.run([reference()], rounds=200, warmup=WARMUP)[REFERENCE].turn_us
+        if not stats.disturbances(turns):
+            return
+
+
 @contextlib.contextmanager
 def beside(place):
     """The client of a second server, which has one sandbox that stays."""
@@ -134,6 +147,7 @@ def grow(place, single):
     clients, levels, live = {GROWN: place.client, SINGLE: single}, {}, []
     for count in sorted(place.options.growth):
         populate(place.client, live, count)
+        settle(single)
         levels[str(count)] = look(place.options, clients) | {WRITTEN: pool_writes.of_each(
             place.client, server.data_dir,
             [each for each in contestants(place.client) if each["name"] in COMMITTING])}
