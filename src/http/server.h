@@ -31,7 +31,7 @@ inline constexpr std::string_view kTimingHeader = "x-atoll-timing";
 struct ServerLimits {
   std::size_t header_bytes = std::size_t{64} * 1024;
   std::size_t header_count = 128;
-  std::size_t connections = 16 * 1024;
+  std::size_t connections = std::size_t{16} * 1024;
   Duration header_timeout = std::chrono::seconds{15};  // of a head; of a TLS handshake
   Duration idle_timeout = std::chrono::seconds{75};    // between requests
   Duration stall_timeout = std::chrono::seconds{60};   // one read or write of a body

@@ -78,7 +78,7 @@ std::uint64_t shared_memory_bytes(const CellSpec& spec) {
 Result<std::shared_ptr<const PlannedCell>> plan_cell(std::shared_ptr<const CellBlueprint> blueprint,
                                                      CgroupPlaces places, CellSpec wanted,
                                                      int channel_fd) {
-  const auto cell = std::make_shared<PlannedCell>();
+  auto cell = std::make_shared<PlannedCell>();
   cell->blueprint = std::move(blueprint);
   cell->spec = std::move(wanted);
   cell->places = std::move(places);
