@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "counts.h"
 
 extern char** environ;
 
@@ -150,20 +151,7 @@ Result<> run(int argc, char** argv) {
     return fail(Code::kInvalidArgument, "usage: atoll-bare-repl COMMAND...");
   }
   Repls repls{argv + 1};
-  for (std::string line; std::getline(std::cin, line);) {
-    const auto count = parse_u64(line);
-    if (!count || *count == 0 || *count > kMostAtOnce) {
-      return fail(Code::kInvalidArgument, "expected a number from 1 to 1024: " + line);
-    }
-    TRY(const auto taken, repls.execute(*count));
-    std::string text;
-    for (const auto each : taken) {
-      text += concat(text.empty() ? "" : " ", each);
-    }
-    std::puts(text.c_str());
-    std::fflush(stdout);
-  }
-  return {};
+  return answer_counts(kMostAtOnce, [&](std::uint64_t count) { return repls.execute(count); });
 }
 
 }  // namespace

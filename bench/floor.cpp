@@ -23,6 +23,7 @@
 #include <iostream>
 
 #include "base/strings.h"
+#include "counts.h"
 #include "floor_cell.h"
 
 namespace atl::bench {
@@ -140,20 +141,7 @@ Result<> leave_overlay(const std::string& directory) {
 }
 
 Result<> answer(Floor& floor) {
-  for (std::string line; std::getline(std::cin, line);) {
-    const auto count = parse_u64(line);
-    if (!count || *count == 0 || *count > kMostAtOnce) {
-      return fail(Code::kInvalidArgument, "expected a number from 1 to 1024: " + line);
-    }
-    TRY(const auto taken, floor.claim(*count));
-    std::string text;
-    for (const auto each : taken) {
-      text += concat(text.empty() ? "" : " ", each);
-    }
-    std::puts(text.c_str());
-    std::fflush(stdout);
-  }
-  return {};
+  return answer_counts(kMostAtOnce, [&](std::uint64_t count) { return floor.claim(count); });
 }
 
 Result<> run(int argc, char** argv) {

@@ -186,7 +186,8 @@ class Sandboxes {
   PauseMemory memory_of(std::string_view id) const;
   ListAnswer list(const ListRequest& request) const;
   std::vector<Sandbox> all() const;  // of every team
-  // The same without copies. REQUIRES: `look` changes nothing here.
+  // The same, copied only where the status that is listed is not the row's. REQUIRES: `look`
+  // changes nothing here.
   void each(const std::function<void(const Sandbox&)>& look) const;
   // When it will be paused for want of use, if nobody uses it until then.
   std::optional<UnixMillis> idle_expires_at(std::string_view id) const;
